@@ -25,7 +25,7 @@ struct Device {
   bool mig = false;        ///< MIG mode is on: pods hold its instances, never the whole GPU
   std::vector<Slice> slices;
   std::int64_t memory_mib = 0;  ///< 0 = unknown
-  std::string pci;  ///< "0000:1b:00.0"; empty = unknown
+  std::string pci;              ///< "0000:1b:00.0"; empty = unknown
   friend auto operator<=>(const Device&, const Device&) = default;
 };
 

@@ -97,7 +97,8 @@ class Served {
 };
 
 /// Our webhook, registered as the program does, for any URL.
-void register_webhook(kube::Client& client, const std::string& name, const std::string& url, const std::string& authority) {
+void register_webhook(kube::Client& client, const std::string& name, const std::string& url,
+                      const std::string& authority) {
   webhook::Registration registration;
   registration.name = name;
   registration.url = url;

@@ -76,4 +76,6 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return qm::replica::main(argc, argv, "placement", "Places gangs on nodes and devices.", run); }
+int main(int argc, char** argv) {
+  return qm::replica::main(argc, argv, "placement", "Places gangs on nodes and devices.", run);
+}

@@ -51,8 +51,9 @@ std::vector<std::string> rendered(const std::string& browser, const std::string&
   const auto page = folder.path() + "/page.html", output = folder.path() + "/dom";
   std::ofstream(page) << page_of(svg);
   testing::Process::Options options;
-  options.argv = {browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + folder.path() + "/profile",
-                  "--dump-dom", "file://" + page};
+  options.argv = {
+      browser,      "--headless",    "--no-sandbox", "--disable-gpu", "--user-data-dir=" + folder.path() + "/profile",
+      "--dump-dom", "file://" + page};
   options.output = output;
   auto process = testing::Process::start(options);
   if (!process || (*process)->wait(std::chrono::minutes(2)).value_or(-1) != 0) return {};
@@ -92,7 +93,8 @@ TEST_F(Pictures, OfTheReadmeAreReadable) {
 }
 
 TEST_F(Pictures, AnUnreadableTextIsFound) {
-  const auto found = rendered(browser_, R"(<svg xmlns="http://www.w3.org/2000/svg" width="300" height="100" viewBox="0 0 300 100">
+  const auto found =
+      rendered(browser_, R"(<svg xmlns="http://www.w3.org/2000/svg" width="300" height="100" viewBox="0 0 300 100">
     <rect x="10" y="10" width="60" height="40" fill="none"/><text x="12" y="30" font-size="14">much wider than its box</text>
     <text x="12" y="80" font-size="4">tiny</text><text x="280" y="95" font-size="14">beyond the edge</text>
     <text x="12" y="34" font-size="14">over it</text></svg>)");

@@ -76,7 +76,7 @@ class Sim {
   bool sliced_;         ///< two tenants also share a node with GPUs partitioned by MIG
   bool mig_on_demand_;  ///< it is not partitioned before a workload is pending for instances
   bool elastic_;        ///< most jobs may run with fewer pods than requested, and quota is sufficient
-  bool work_queue_;       ///< most jobs have more completions than parallelism
+  bool work_queue_;     ///< most jobs have more completions than parallelism
   ManualClock clock_;
   Faults faults_;
   World world_;

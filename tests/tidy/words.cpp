@@ -35,8 +35,9 @@ Words words_of(std::string_view text) {
       end();
       continue;
     }
-    const bool begins = is_upper(c) && i > 0 &&
-                        (!is_upper(text[i - 1]) || (i + 1 < text.size() && is_alphabetic(text[i + 1]) && !is_upper(text[i + 1])));
+    const bool begins =
+        is_upper(c) && i > 0 &&
+        (!is_upper(text[i - 1]) || (i + 1 < text.size() && is_alphabetic(text[i + 1]) && !is_upper(text[i + 1])));
     if (begins) end();
     word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
@@ -116,7 +117,8 @@ void search_code(const SourceFile& file, std::vector<Finding>& out) {
         piece(std::min(end + 1, line.size()));
       } else if (is_alphabetic(line[i]) || line[i] == '_') {
         std::size_t end = i;
-        while (end < line.size() && (std::isalnum(static_cast<unsigned char>(line[end])) != 0 || line[end] == '_')) ++end;
+        while (end < line.size() && (std::isalnum(static_cast<unsigned char>(line[end])) != 0 || line[end] == '_'))
+          ++end;
         piece(end);
       } else {
         ++i;
@@ -197,7 +199,8 @@ std::vector<Finding> short_sentences(const SourceFile& file) {
   for (std::size_t i = 0; i < file.lines.size(); ++i) {
     const auto text = documentation(file.lines[i]);
     const bool member = text && file.lines[i].find("///<") != std::string::npos;
-    if (!text || member || trimmed(*text).empty() || has_columns(*text) || without_label(*text) != trimmed(*text)) end();
+    if (!text || member || trimmed(*text).empty() || has_columns(*text) || without_label(*text) != trimmed(*text))
+      end();
     if (!text || has_columns(*text)) continue;
     if (paragraph.empty()) began = i + 1;
     paragraph += (paragraph.empty() ? "" : " ") + without_label(*text);

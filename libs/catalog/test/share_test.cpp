@@ -77,10 +77,9 @@ TEST(NeedShare, AnImpossibleRequestIsReportedWithFieldAndRemedy) {
             "H100-80GB is 7g.80gb; need less, or choose a larger model");
   EXPECT_EQ(of(kH100, {std::int64_t{1} << 62, 0}).substr(0, 30), "quartermaster.dev/gpu-memory: ");
   EXPECT_EQ(of(kH100, {0, std::int64_t{1} << 62}).substr(0, 27), "quartermaster.dev/gpu-sms: ");
-  EXPECT_EQ(
-      of("NVIDIA-H200", {0, 1}),
-      "quartermaster.dev/gpu-sms: the SMs of H200-141GB are not known; set only quartermaster.dev/gpu-memory, "
-      "or request a resource by its name");
+  EXPECT_EQ(of("NVIDIA-H200", {0, 1}),
+            "quartermaster.dev/gpu-sms: the SMs of H200-141GB are not known; set only quartermaster.dev/gpu-memory, "
+            "or request a resource by its name");
   EXPECT_EQ(of("NVIDIA-H200", {0, 1}, true).substr(0, 30), of("NVIDIA-H200", {0, 1}).substr(0, 30));
   EXPECT_EQ(of("Tesla-T4", {0, 1}).substr(0, 50), "quartermaster.dev/gpu-sms: the SMs of Tesla-T4 are");
   EXPECT_EQ(of("Tesla-T4", {17 * kGiB, 0}),

@@ -56,7 +56,8 @@ TEST(Audit, ARefusalIsRecordedToo) {
 TEST(Audit, ADeniedCallChangesNothingButTheTrail) {
   World world("audit-3");
   world.boot();
-  world.host->note_denied(asked("a=1", "r1", "mallory"), {Code::kPermissionDenied, "the call needs an operator", {}, {}});
+  world.host->note_denied(asked("a=1", "r1", "mallory"),
+                          {Code::kPermissionDenied, "the call needs an operator", {}, {}});
   world.settle();
   const auto rows = trail(*world.disk);
   ASSERT_EQ(rows.size(), 1U);

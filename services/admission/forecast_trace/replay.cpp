@@ -90,7 +90,9 @@ class World {
     out.pod_sets = {{"main", 1, {}, {{0, job.gpus}}, {}}};
     return out;
   }
-  [[nodiscard]] static JobClass job_class_of(const TraceJob& job) { return {job.team, fmt::format("{} gpu", job.gpus), ""}; }
+  [[nodiscard]] static JobClass job_class_of(const TraceJob& job) {
+    return {job.team, fmt::format("{} gpu", job.gpus), ""};
+  }
 
   void submit(int id, Instant now) {
     const auto& job = jobs_[static_cast<std::size_t>(id)];

@@ -216,7 +216,8 @@ std::string replay_total(const Json& record) {
   if (work.pod_sets.size() != assignment.sets.size()) return "another number of pod sets";
   NoCandidates no_candidates;
   const auto& field = world.field_of("cq");
-  const FlavorAssigner assigner(field.tree, field.rules.at(0), no_candidates, false, world.objects.resources.find("pods"));
+  const FlavorAssigner assigner(field.tree, field.rules.at(0), no_candidates, false,
+                                world.objects.resources.find("pods"));
   world.add_before(work, fields["replaceWorkloadSlice"]);
   const auto found = assigner.total_requests(work, assignment);
   const auto recorded = world.amounts("cq", record["expected"]["want"]);

@@ -20,20 +20,20 @@ std::string other_defaults(const Json& gates);
 /// first difference. A case that needs an unsupported feature fails with a message.
 using Replay = std::string (*)(const Json& record);
 
-std::string replay_random(const Json& record);         ///< traces of many cycles
-std::string replay_quota(const Json& record);          ///< the quota tree
-std::string replay_flavors(const Json& record);        ///< the choice of flavors
-std::string replay_placement_requests(const Json& record);         ///< a part: the pods to place of an assignment
-std::string replay_total(const Json& record);          ///< a part: its total requests
-std::string replay_borrowing(const Json& record);      ///< a part: whether it borrows
-std::string replay_preemption(const Json& record);     ///< the search for victims
-std::string replay_cycle(const Json& record);          ///< cycles on given objects
-std::string replay_order(const Json& record);          ///< the order of nominees
-std::string replay_return(const Json& record);         ///< a part: requeue and status of a workload
-std::string replay_displacing(const Json& record);     ///< a part: the result of issuing preemptions
-std::string replay_entry_penalty(const Json& record);  ///< whether an admission counts as usage at once
-std::string replay_net_usage(const Json& record);      ///< a part of flavors: usage that new nodes add
-std::string replay_tas_unit(const Json& record);       ///< the search for domains
+std::string replay_random(const Json& record);              ///< traces of many cycles
+std::string replay_quota(const Json& record);               ///< the quota tree
+std::string replay_flavors(const Json& record);             ///< the choice of flavors
+std::string replay_placement_requests(const Json& record);  ///< a part: the pods to place of an assignment
+std::string replay_total(const Json& record);               ///< a part: its total requests
+std::string replay_borrowing(const Json& record);           ///< a part: whether it borrows
+std::string replay_preemption(const Json& record);          ///< the search for victims
+std::string replay_cycle(const Json& record);               ///< cycles on given objects
+std::string replay_order(const Json& record);               ///< the order of nominees
+std::string replay_return(const Json& record);              ///< a part: requeue and status of a workload
+std::string replay_displacing(const Json& record);          ///< a part: the result of issuing preemptions
+std::string replay_entry_penalty(const Json& record);       ///< whether an admission counts as usage at once
+std::string replay_net_usage(const Json& record);           ///< a part of flavors: usage that new nodes add
+std::string replay_tas_unit(const Json& record);            ///< the search for domains
 
 /// Result of a random trace where each step runs until no cycle changes anything, or for 200 cycles.
 struct Rest {

@@ -75,7 +75,8 @@ Ring far_ahead() {
   constexpr auto kBefore = static_cast<std::int64_t>(kLag) - 1;
   std::array<std::uint64_t, 2 * kLag> draws{};
   for (std::size_t i = 0; i < draws.size(); ++i) {
-    draws[i] = i < kLag ? first[place_of(static_cast<std::int64_t>(i) - kBefore)] : draws[i - kLag] + draws[i - kShortLag];
+    draws[i] =
+        i < kLag ? first[place_of(static_cast<std::int64_t>(i) - kBefore)] : draws[i - kLag] + draws[i - kShortLag];
   }
   const auto factors = power_of_x(kAhead);
   Ring out;

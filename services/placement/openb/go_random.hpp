@@ -36,7 +36,7 @@ class GoRandom {
   std::uint32_t scaled(std::uint32_t bound);  ///< below(), as Go computes it for shuffles: by a product
 
   static constexpr std::size_t kLag = 607, kShortLag = 273;
-  std::array<std::uint64_t, kLag> last_{};        ///< a ring of the last 607 draws, in descending positions
+  std::array<std::uint64_t, kLag> last_{};         ///< a ring of the last 607 draws, in descending positions
   std::size_t at_ = 0, write_ = kLag - kShortLag;  ///< read position of the short lag; position of the long one
 };
 

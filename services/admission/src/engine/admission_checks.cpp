@@ -112,7 +112,7 @@ void Engine::on(const AnswerCheck& c) {
         {Code::kFailedPrecondition,
          fmt::format("workload {}/{} is not gated by admission check {}", w->spec.ns, w->spec.name, c.check), "check",
          required.empty() ? "checks apply while quota is reserved, in queues that name them"
-                       : fmt::format("it is gated by {}", required)}));
+                          : fmt::format("it is gated by {}", required)}));
   }
   CheckAnswer answer{c.verdict, c.message, known->second.at, c.updates};
   const auto clash = clash_of(tables_, *w, c.check, c.updates);
@@ -202,8 +202,8 @@ void Engine::explain_gate(const Workload& w, std::vector<Cause>& causes) const {
     return;
   }
   c.code = "WaitingForPodsReady";
-  c.message = fmt::format("quota is reserved; not all pods of {} earlier workload{} are ready", indexes_.starting.size(),
-                          indexes_.starting.size() == 1 ? "" : "s");
+  c.message = fmt::format("quota is reserved; not all pods of {} earlier workload{} are ready",
+                          indexes_.starting.size(), indexes_.starting.size() == 1 ? "" : "s");
   c.remedy = "workloads start one after the other; check the pods of those";
   causes.push_back(std::move(c));
 }

@@ -92,11 +92,12 @@ void Engine::explain_backfill(const Workload& w, Instant now, std::vector<Cause>
     return std::tuple(-std::int64_t{priority}, one.waits_since(), one.spec.uid);
   };
   if (queue.aging && queue.aging->overdue(waited)) {
-    causes.push_back(cause_of("Overdue",
-                              fmt::format("it has been pending for {} h, the bound of the queue: no workload submitted later to "
-                                          "ClusterQueue {} starts before it, whether or not it fits",
-                                          waited / std::chrono::hours(1), queue.name),
-                              ""));
+    causes.push_back(
+        cause_of("Overdue",
+                 fmt::format("it has been pending for {} h, the bound of the queue: no workload submitted later to "
+                             "ClusterQueue {} starts before it, whether or not it fits",
+                             waited / std::chrono::hours(1), queue.name),
+                 ""));
   } else if (queue.aging) {
     const auto counts = queue.aging->priority(w.spec.priority, waited);
     causes.push_back(
@@ -139,20 +140,21 @@ void Engine::explain_backfill(const Workload& w, Instant now, std::vector<Cause>
   in_order.insert(in_order.end(), own.begin(), own.end());
   const auto start = indexes_.decisions.reserved(in_order, now).back();
   causes.push_back(
-      start ? cause_of(
-                  "ReservedStart",
-                  fmt::format("a start is reserved for it at {}, by the run times of earlier workloads; in ClusterQueue {} "
-                              "no workload starts before it that would delay this start",
-                              to_rfc3339(*start), queue.name),
-                  w.planned > Duration{0}
-                      ? ""
-                      : "declare its run time (quartermaster.dev/expected-runtime): then it can be backfilled")
-            : cause_of(
-                  "NoReservedStart",
-                  fmt::format("no start within a week can be reserved for it in ClusterQueue {}: the run times of others "
-                              "are unknown or longer",
-                              queue.name),
-                  "declare the run times of workloads (quartermaster.dev/expected-runtime), or wait"));
+      start
+          ? cause_of("ReservedStart",
+                     fmt::format(
+                         "a start is reserved for it at {}, by the run times of earlier workloads; in ClusterQueue {} "
+                         "no workload starts before it that would delay this start",
+                         to_rfc3339(*start), queue.name),
+                     w.planned > Duration{0}
+                         ? ""
+                         : "declare its run time (quartermaster.dev/expected-runtime): then it can be backfilled")
+          : cause_of(
+                "NoReservedStart",
+                fmt::format("no start within a week can be reserved for it in ClusterQueue {}: the run times of others "
+                            "are unknown or longer",
+                            queue.name),
+                "declare the run times of workloads (quartermaster.dev/expected-runtime), or wait"));
 }
 
 }  // namespace qm::admission

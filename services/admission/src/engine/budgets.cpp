@@ -256,7 +256,8 @@ std::map<std::string, std::int64_t> Engine::scale_up_costs(const Workload& w, bo
   std::map<std::string, std::int64_t> out;
   for (const auto& [name, row] : tables_.budgets) {
     if (!pays_for(row.terms, w) || (hard_alone && row.terms.soft)) continue;
-    out[name] = cost_of(row.terms, w, w.flavors, Counts{w.scale_up_to() - w.counted_pods()}, expected_run(row.terms, w));
+    out[name] =
+        cost_of(row.terms, w, w.flavors, Counts{w.scale_up_to() - w.counted_pods()}, expected_run(row.terms, w));
   }
   return out;
 }

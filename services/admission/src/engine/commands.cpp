@@ -54,8 +54,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
     const auto held = indexes_.held.find(queue);
     if (held == indexes_.held.end()) continue;
     for (const auto& [at, amount] : held->second) {
-      const auto used =
-          indexes_.decisions.used(queue, at).value_or(amount);  // quota that no queue has is not counted
+      const auto used = indexes_.decisions.used(queue, at).value_or(amount);  // quota that no queue has is not counted
       QM_ASSERT(used == amount, "queue {} flavor {} resource {}: {} used, {} held", queue, at.flavor, at.resource, used,
                 amount);
     }
@@ -123,8 +122,8 @@ void Engine::on(const ApplyObjects& c) {
   };
   for (const auto& queue : c.cluster_queues) {
     if (!left_aside(queue)) continue;
-    answer.warnings.push_back(fmt::format(
-        "Queue/{0}: a ClusterQueue {0} exists, so this Queue is ignored; use another name", queue.name));
+    answer.warnings.push_back(
+        fmt::format("Queue/{0}: a ClusterQueue {0} exists, so this Queue is ignored; use another name", queue.name));
   }
   if (!c.dry_run) {
     // An update without a new spec, such as a status update, changes no decision.
@@ -250,10 +249,10 @@ void Engine::on(const JobUpdated& c) {
     }
     if (where.direct) {
       add_intent("event.create", uid,
-          fmt::format("queue {} is a ClusterQueue, used although namespace {} has no LocalQueue "
-                      "of that name; create one "
-                      "that points to it",
-                      c.spec.queue, c.spec.ns));
+                 fmt::format("queue {} is a ClusterQueue, used although namespace {} has no LocalQueue "
+                             "of that name; create one "
+                             "that points to it",
+                             c.spec.queue, c.spec.ns));
     }
     known = tables_.workloads.find(uid);
   }
@@ -421,8 +420,8 @@ void Engine::on(const Submit& c) {
                        "metadata.name", "choose another name, or cancel that job first"}));
   }
   if (const auto* s = tables_.submissions.find({c.ns, c.name}); s != nullptr && !s->failed) {
-    return reply(fail(
-        {Code::kAlreadyExists, fmt::format("job {} is being created", job_name), "metadata.name", "choose another name"}));
+    return reply(fail({Code::kAlreadyExists, fmt::format("job {} is being created", job_name), "metadata.name",
+                       "choose another name"}));
   }
   Spec asked;
   asked.ns = c.ns;
@@ -437,7 +436,8 @@ void Engine::on(const Submit& c) {
     auto cause = unknown_priority(c.priority_class);
     return reply(fail({Code::kNotFound, std::move(cause.message), {}, std::move(cause.remedy)}));
   }
-  Submission row{c.ns, c.name, c.queue, c.team, fmt::format("job.create/{}/{}", job_name, micros(now_)), now_, false, {}};
+  Submission row{c.ns, c.name, c.queue, c.team, fmt::format("job.create/{}/{}", job_name, micros(now_)),
+                 now_, false,  {}};
   Intent intent{"job.create", row.intent, job_name, {}, c.job};
   intent.workload.spec.ns = c.ns;
   intent.workload.spec.name = c.name;

@@ -53,8 +53,8 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
   for (const auto& [name, queue] : queues) {
     if (queue.volcano && pools.size() != 1) {
       pool_errors_[name] = pools.empty() ? "no Cohort is a pool of Volcano queues"
-                                      : fmt::format("several Cohorts are pools of Volcano queues: {} and {}",
-                                                    pools[0]->name, pools[1]->name);
+                                         : fmt::format("several Cohorts are pools of Volcano queues: {} and {}",
+                                                       pools[0]->name, pools[1]->name);
       continue;
     }
     auto& out = forest.queues[name.value()];
@@ -301,7 +301,8 @@ kueue::Stake Decisions::stake_of(const Workload& w) const {
   out.gpu_milli = w.running_gpu_milli();
   out.saved = micros(std::max(w.admitted, w.saved));
   out.restart_us = rules_.restart.count();
-  if (w.min_runtime_until != Instant{}) out.min_runtime_until = std::max(out.min_runtime_until, micros(w.min_runtime_until));
+  if (w.min_runtime_until != Instant{})
+    out.min_runtime_until = std::max(out.min_runtime_until, micros(w.min_runtime_until));
   return out;
 }
 
@@ -355,8 +356,7 @@ void Decisions::put(const Workload& w) {
                           entry.since == w.waits_since();
   // Preemptions bind a workload in its tree only.
   if (entry.at == At::kNowhere && entry.bound >= 0 && (w.ended() || tree_of(w.cluster_queue) != entry.bound)) {
-    if (auto* preemptions = trees_[static_cast<std::size_t>(entry.bound)]->preemptions())
-      preemptions->forget(entry.id);
+    if (auto* preemptions = trees_[static_cast<std::size_t>(entry.bound)]->preemptions()) preemptions->forget(entry.id);
     entry.bound = -1;
   }
   const auto holds = [](At what) { return what == At::kHolding || what == At::kLeaving; };

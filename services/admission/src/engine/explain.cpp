@@ -69,13 +69,13 @@ Cause shortfall_cause(const QuotaShortfall& s, const ClusterQueue& queue, bool f
       break;
     case QuotaShortfall::Kind::kCapability:
       c.code = "QueueCapability";
-      c.message = fmt::format("{} of {} wanted, {} left within the capability of Queue {} or a parent", wanted, s.resource,
-                              there, queue.name);
+      c.message = fmt::format("{} of {} wanted, {} left within the capability of Queue {} or a parent", wanted,
+                              s.resource, there, queue.name);
       break;
     case QuotaShortfall::Kind::kShare:
       c.code = "QueueShare";
-      c.message = fmt::format("{} of {} wanted, {} left of the deserved amount of Queue {} in pool {}",
-                              wanted, s.resource, there, queue.name, s.detail);
+      c.message = fmt::format("{} of {} wanted, {} left of the deserved amount of Queue {} in pool {}", wanted,
+                              s.resource, there, queue.name, s.detail);
       break;
     case QuotaShortfall::Kind::kPool:
       c.code = "PoolFull";
@@ -445,10 +445,11 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
           const bool insufficient_resources = w.reason == "InsufficientCapacity";
           causes.push_back(cause_of(
               insufficient_resources ? "InsufficientCapacity" : "BackOff",
-              insufficient_resources ? fmt::format("no nodes had the capacity: {}; it is tried again when its pods fit, at "
-                                    "the latest {}",
-                                    w.short_reason.empty() ? "no node fits" : w.short_reason, to_rfc3339(w.not_before))
-                      : fmt::format("tried again at {} after {}", to_rfc3339(w.not_before), w.reason),
+              insufficient_resources
+                  ? fmt::format("no nodes had the capacity: {}; it is tried again when its pods fit, at "
+                                "the latest {}",
+                                w.short_reason.empty() ? "no node fits" : w.short_reason, to_rfc3339(w.not_before))
+                  : fmt::format("tried again at {} after {}", to_rfc3339(w.not_before), w.reason),
               insufficient_resources ? "add nodes that fit its pods" : ""));
         }
         if (auto obstacle = usage_obstacle(w)) causes.push_back(*obstacle);
@@ -514,7 +515,8 @@ Explanation Engine::explain(const Workload& w, Instant now) const {
       e.summary = fmt::format("{} is being evicted: {}", workload_name, causes.back().message);
       break;
     case Phase::kFinished:
-      e.summary = fmt::format("{} {} at {}", workload_name, w.succeeded ? "succeeded" : "failed", to_rfc3339(w.finished));
+      e.summary =
+          fmt::format("{} {} at {}", workload_name, w.succeeded ? "succeeded" : "failed", to_rfc3339(w.finished));
       break;
     case Phase::kCancelled:
       e.summary = fmt::format("{} was canceled at {}: {}", workload_name, to_rfc3339(w.finished), w.reason);

@@ -14,9 +14,9 @@ using forecast::JobClass;
 using forecast::LifeTable;
 using forecast::RunTimes;
 
-constexpr std::size_t kMostKinds = 1024;  ///< rows of run times
-constexpr std::size_t kMostEstimates = 1024;   ///< rows of estimates
-const std::string kStarts = "starts";     ///< key of the one row of corrections
+constexpr std::size_t kMostKinds = 1024;      ///< rows of run times
+constexpr std::size_t kMostEstimates = 1024;  ///< rows of estimates
+const std::string kStarts = "starts";         ///< key of the one row of corrections
 
 std::string shape_of(const Spec& spec) {
   const auto milli = spec.total_gpu_milli();
@@ -26,7 +26,9 @@ std::string shape_of(const Spec& spec) {
 }
 
 /// Narrower classes are merged first if there are too many.
-int width_of(const JobClass& job_class) { return !job_class.stem.empty() ? 0 : !job_class.team.empty() ? 1 : !job_class.shape.empty() ? 2 : 3; }
+int width_of(const JobClass& job_class) {
+  return !job_class.stem.empty() ? 0 : !job_class.team.empty() ? 1 : !job_class.shape.empty() ? 2 : 3;
+}
 
 }  // namespace
 
@@ -87,7 +89,8 @@ void Engine::on(const EstimatePublished& c) {
   std::vector<WorkloadUid> passed;
   for (const auto& [uid, estimate] : tables_.estimates) {
     const Duration waited = now_ - estimate.at;
-    if ((!estimate.low_known && waited >= estimate.corrected.low) || (!estimate.high_known && waited > estimate.corrected.high)) {
+    if ((!estimate.low_known && waited >= estimate.corrected.low) ||
+        (!estimate.high_known && waited > estimate.corrected.high)) {
       passed.push_back(uid);
     }
   }
@@ -138,7 +141,8 @@ void Engine::digest_forecasts(Digest& d) const {
   }
   for (const auto& [uid, estimate] : tables_.estimates) {
     d.add(uid.value()).add(std::int64_t{estimate.attempt}).add(micros(estimate.at));
-    for (const auto& end : {estimate.raw, estimate.corrected}) d.add(end.low.count()).add(end.middle.count()).add(end.high.count());
+    for (const auto& end : {estimate.raw, estimate.corrected})
+      d.add(end.low.count()).add(end.middle.count()).add(end.high.count());
     d.add(std::int64_t{estimate.low_known}).add(std::int64_t{estimate.high_known});
   }
   for (const auto& one : correction().kept()) {

@@ -36,8 +36,8 @@ std::unique_ptr<Decisions::Tree> Decisions::pool_of(int tree, const std::map<Que
     const auto [name, at] = *it;
     const bool here = at.tree == tree, of_volcano = queues.at(name).volcano.has_value();
     if (here && (!of_volcano || !planted)) {
-      pool_errors_[name] = of_volcano ? planted.error().message
-                                   : fmt::format("Cohort {} is a pool of Volcano queues only", cohort.name);
+      pool_errors_[name] =
+          of_volcano ? planted.error().message : fmt::format("Cohort {} is a pool of Volcano queues only", cohort.name);
       it = queues_.erase(it);
     } else {
       ++it;

@@ -109,7 +109,8 @@ std::optional<Engine::Objection> Engine::check_proposal(const Workload& w, const
     out.kept.push_back(uid);
   }
   if (!out.reason.empty()) return out;
-  if (recent_preemptions() + std::ssize(c.victims) > options_.preemption_budget_per_hour) return Objection{"EvictionBudget", {}};
+  if (recent_preemptions() + std::ssize(c.victims) > options_.preemption_budget_per_hour)
+    return Objection{"EvictionBudget", {}};
   return std::nullopt;
 }
 
@@ -150,7 +151,8 @@ void Engine::on(const ProposalUpdated& c) {
 
   const std::string cost =
       fmt::format("proposal {} of placement, {} for {}", c.number, dollars(c.micro_usd), workloads(row.victims.size()));
-  if (c.move) return evict(c.uid, "Consolidated", fmt::format("it is migrated so that nodes become free: {}", cost), deadline);
+  if (c.move)
+    return evict(c.uid, "Consolidated", fmt::format("it is migrated so that nodes become free: {}", cost), deadline);
   for (const auto& victim : c.victims) {
     if (!victim.moves) (void)indexes_.decisions.record_preemption(c.uid, victim.uid, now_);
     evict(victim.uid, victim.moves ? "MigratedForPlacement" : "PreemptedForPlacement",
@@ -227,8 +229,8 @@ void Engine::explain_proposal(const Workload& w, std::vector<Cause>& causes) con
     names += victim == nullptr ? uid.value() : fmt::format("{}/{}", victim->spec.ns, victim->spec.name);
   }
   c.code = "PreemptionInProgress";
-  c.message = fmt::format("quota is reserved; preempting {}: {} (cost {})", workloads(row->victims.size()),
-                          names, dollars(row->micro_usd));
+  c.message = fmt::format("quota is reserved; preempting {}: {} (cost {})", workloads(row->victims.size()), names,
+                          dollars(row->micro_usd));
   causes.push_back(std::move(c));
 }
 

@@ -293,7 +293,8 @@ class Search {
     Remedy remedy =
         unlock.taint.empty()
             ? Remedy{"Relabel",
-                     fmt::format("remove {} from the node selector: flavor {} has free quota", unlock.label, unlock.flavor),
+                     fmt::format("remove {} from the node selector: flavor {} has free quota", unlock.label,
+                                 unlock.flavor),
                      {},
                      {}}
             : Remedy{"Tolerate",

@@ -1,7 +1,7 @@
 #pragma once
 #include "qm/admission/decisions.hpp"
-#include "qm/admission/kueue/cycle.hpp"
 #include "qm/admission/forecast/reservations.hpp"
+#include "qm/admission/kueue/cycle.hpp"
 #include "qm/admission/volcano/pool.hpp"
 
 #include <algorithm>

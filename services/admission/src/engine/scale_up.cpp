@@ -48,8 +48,8 @@ bool Engine::may_scale_up(const JobUpdated& c, const Spec& next) const {
   const Workload& w = *tables_.workloads.find(c.spec.uid);
   const auto* queue = tables_.cluster_queues.find(w.cluster_queue);
   const bool counts_pods = queue != nullptr && !queue->volcano;  // Volcano counts a gang whole
-  return c.elastic && w.phase == Phase::kAdmitted && !w.external_scheduler && w.rejected().empty() && w.checks.empty() &&
-         w.counts.empty() && counts_pods && differ_in_count_alone(w.spec, next);
+  return c.elastic && w.phase == Phase::kAdmitted && !w.external_scheduler && w.rejected().empty() &&
+         w.checks.empty() && w.counts.empty() && counts_pods && differ_in_count_alone(w.spec, next);
 }
 
 /// `pods` = 0: no more than it has quota for.
@@ -78,7 +78,8 @@ std::vector<Cause> Engine::scale_up_obstacles(const Workload& w) const {
   if (auto obstacle = inactive_reason(queue)) return {*obstacle};
   std::vector<Cause> out;
   const auto from = w.counted_pods();
-  for (const auto& shortfall : indexes_.decisions.scale_up_shortfalls(w, for_pods(w.usage, from, w.scale_up_to() - from))) {
+  for (const auto& shortfall :
+       indexes_.decisions.scale_up_shortfalls(w, for_pods(w.usage, from, w.scale_up_to() - from))) {
     out.push_back(shortfall_cause(shortfall, queue, true));
   }
   if (const auto name = lacking(scale_up_costs(w, true)); !name.empty()) {
@@ -165,8 +166,8 @@ void Engine::report_scale_up() {
     const auto obstacles = scale_up_obstacles(*w);
     if (obstacles.empty()) continue;
     add_intent("event.create", uid,
-        fmt::format("{}, and the admitted pods keep running: {}", scale_up_of(*w), obstacles.front().message),
-        "ScaleUpPending");
+               fmt::format("{}, and the admitted pods keep running: {}", scale_up_of(*w), obstacles.front().message),
+               "ScaleUpPending");
   }
 }
 

@@ -25,6 +25,8 @@ void Engine::schedule(int tree) {
 }
 
 /// A workload arrived or ended: earlier preemptions may no longer bind.
-void Engine::release_old_preemptions(const QueueName& queue) { indexes_.decisions.release_old_preemptions(queue, now_); }
+void Engine::release_old_preemptions(const QueueName& queue) {
+  indexes_.decisions.release_old_preemptions(queue, now_);
+}
 
 }  // namespace qm::admission

@@ -413,8 +413,9 @@ std::uint64_t Engine::digest() const {
     for (const auto& [flavor_resource, amount] : w.usage) {
       d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
     }
-    for (const Instant t : {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.retry_at, w.wait_deadline,
-                            w.promised_until, w.saved, w.min_runtime_until, w.pods_ready, w.pods_lost, w.requeued}) {
+    for (const Instant t :
+         {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.retry_at, w.wait_deadline,
+          w.promised_until, w.saved, w.min_runtime_until, w.pods_ready, w.pods_lost, w.requeued}) {
       at(t);
     }
     if (w.eviction) {

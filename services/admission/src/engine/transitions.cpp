@@ -134,7 +134,8 @@ void Engine::release(const WorkloadUid& uid, std::string reason, Duration backof
       row.ran = reason == "MaximumExecutionTimeExceeded" ? Duration{0} : row.ran + (now_ - row.admitted);
     }
     row.pods_ready = row.pods_lost = Instant{};
-    row.quota_reserved = row.admitted = row.retry_at = row.wait_deadline = row.saved = row.min_runtime_until = Instant{};
+    row.quota_reserved = row.admitted = row.retry_at = row.wait_deadline = row.saved = row.min_runtime_until =
+        Instant{};
     row.not_before = backoff > Duration{0} ? now_ + backoff : Instant{};
     row.reason = reason;
   });

@@ -89,7 +89,8 @@ void Engine::follow(const JobUpdated& c) {
     next.priority = priority_of(next).value_or(0);
   }
   if (!w.holds_quota()) {
-    if (next == w.spec && !was_rejected && w.max_execution == c.max_execution && w.external_scheduler == c.external_scheduler)
+    if (next == w.spec && !was_rejected && w.max_execution == c.max_execution &&
+        w.external_scheduler == c.external_scheduler)
       return;
     update(uid, [&](Workload& row) {
       row.max_execution = c.max_execution;
@@ -140,7 +141,7 @@ void Engine::reject(const WorkloadUid& uid, std::string why) {
   if (w.ended()) return;
   if (w.phase == Phase::kRejected) return add_intent("event.create", uid, why, "Rejected");
   add_intent("event.create", uid, fmt::format("it keeps running as admitted; its update is rejected: {}", why),
-      "UpdateRejected");
+             "UpdateRejected");
 }
 
 /// Replaces the spec of a pending or rejected workload by the newest one.
@@ -181,7 +182,8 @@ void Engine::store_next_spec(const WorkloadUid& uid, const Spec& spec, bool grow
   const std::string what = differences(w.spec, spec);
   if (what.empty() || grows || only_fewer_pods(w.spec, spec) || w.phase != Phase::kAdmitted) return;
   const bool runs_more = w.external_scheduler && differ_in_count_alone(w.spec, spec);
-  add_intent("event.create", uid,
+  add_intent(
+      "event.create", uid,
       fmt::format("its object changed ({}) while it holds quota; {}the update is used at its next attempt: to use it "
                   "now, delete the object and create it again",
                   what,
@@ -226,10 +228,9 @@ void Engine::note_print(const JobUpdated& c) {
 
 void Engine::explain_update(const Workload& w, std::vector<Cause>& causes) const {
   if (!w.rejected().empty()) {
-    causes.push_back(
-        cause_of("UpdateRejected",
-                 fmt::format("it runs as admitted; its update is rejected: {}", w.rejected()),
-                 "correct the object; each update of it is parsed again"));
+    causes.push_back(cause_of("UpdateRejected",
+                              fmt::format("it runs as admitted; its update is rejected: {}", w.rejected()),
+                              "correct the object; each update of it is parsed again"));
   } else if (w.scale_up_pending()) {
     for (auto& cause : scale_up_obstacles(w)) {
       causes.push_back(cause_of("ScaleUpPending", fmt::format("{}: {}", scale_up_of(w), cause.message), cause.remedy));

@@ -106,8 +106,8 @@ Result<std::vector<Command>> commands_of(const Engine& engine, const Hypothetica
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> played(const Engine::Tables& rows, const Options& options, const HypotheticalChange& supposed,
-                                       Instant now) {
+Result<std::unique_ptr<Engine>> played(const Engine::Tables& rows, const Options& options,
+                                       const HypotheticalChange& supposed, Instant now) {
   auto engine = std::make_unique<Engine>(options);
   load_copied(*engine, rows, false, now);
   QM_ASSIGN(auto change, commands_of(*engine, supposed));
@@ -146,8 +146,8 @@ std::vector<Consequence> differences(const Engine& without, const Engine& with, 
   return out;
 }
 
-Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options, const HypotheticalChange& supposed,
-                                         Instant now) {
+Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options,
+                                         const HypotheticalChange& supposed, Instant now) {
   QM_ASSIGN(const auto without, played(rows, options, {}, now));
   QM_ASSIGN(const auto with, played(rows, options, supposed, now));
   return differences(*without, *with, now);

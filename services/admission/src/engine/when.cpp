@@ -32,13 +32,14 @@ class Lives {
   forecast::RunTimes& run_times_;
   Instant now_;
   std::map<JobClass, int> kins_;
-  std::map<std::tuple<JobClass, std::optional<Duration>, std::optional<Duration>>, std::shared_ptr<const forecast::Lifetime>>
+  std::map<std::tuple<JobClass, std::optional<Duration>, std::optional<Duration>>,
+           std::shared_ptr<const forecast::Lifetime>>
       spans_;
 };
 
 /// Recent arrivals in the tree, in classes of similar workloads. Names are ignored: each would be a class of its own.
-void add_arrivals(const std::vector<std::pair<const Workload*, Decisions::ForecastWorkload>>& came, Instant now, Lives& lives,
-                   Outlook& out) {
+void add_arrivals(const std::vector<std::pair<const Workload*, Decisions::ForecastWorkload>>& came, Instant now,
+                  Lives& lives, Outlook& out) {
   out.arrivals = forecast::Arrivals({kArrivalsOf, forecast::Arrivals::Settings().kept});
   out.arrivals.listens_since(now - kArrivalsOf);
   std::map<std::tuple<kueue::Node, int, std::int32_t, std::string>, int> classes;
@@ -97,9 +98,9 @@ std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
   if (queue == nullptr) return cause_of("QueueUnknown", "its queue has no ClusterQueue");
   if (auto obstacle = inactive_reason(*queue)) return obstacle;
   if (indexes_.decisions.pooled(w.cluster_queue)) {
-    return cause_of(
-        "VolcanoRules",
-        fmt::format("queue {} shares a pool by Volcano's rules, which the forecast does not simulate", w.cluster_queue));
+    return cause_of("VolcanoRules",
+                    fmt::format("queue {} shares a pool by Volcano's rules, which the forecast does not simulate",
+                                w.cluster_queue));
   }
   const bool fewer = std::ranges::any_of(w.spec.pod_sets, [](const PodSet& set) { return set.min_count > 0; });
   const auto shortfalls = indexes_.decisions.shortfalls(w);
@@ -107,9 +108,10 @@ std::optional<Cause> Engine::no_estimate(const Workload& w, Instant now) const {
     const auto kind = shortfalls.front().kind;  // shortfalls for which waiting does not help come first
     if (kind != QuotaShortfall::Kind::kQuota && kind != QuotaShortfall::Kind::kBorrowingLimit) {
       if (auto ahead = window_ahead(*queue, shortfalls, now)) return ahead;
-      return cause_of("NeverFits",
-                      fmt::format("with the present configuration it never fits in ClusterQueue {}: qmctl why lists the causes",
-                                  w.cluster_queue));
+      return cause_of(
+          "NeverFits",
+          fmt::format("with the present configuration it never fits in ClusterQueue {}: qmctl why lists the causes",
+                      w.cluster_queue));
     }
   }
   return std::nullopt;
@@ -130,7 +132,8 @@ tl::expected<Outlook, Cause> Engine::outlook(const Workload& w, Instant now) con
     const int id = static_cast<int>(out.names.size());
     numbers.emplace(uid, id);
     out.names.push_back(uid);
-    if (row.admitted != Instant{}) run_times.started(id, job_class_of(row), declared_of(row), std::min(now, row.admitted));
+    if (row.admitted != Instant{})
+      run_times.started(id, job_class_of(row), declared_of(row), std::min(now, row.admitted));
   }
   out.asked = numbers.at(w.spec.uid);
   out.evidence = run_times.evidence(job_class_of(w), declared_of(w), now);
@@ -190,8 +193,9 @@ Result<When> when(const Engine::Tables& rows, const Options& options, const Work
     out.waits_for.push_back({outlook->names[static_cast<std::size_t>(cause.id)], cause.futures});
   }
   if (!estimate.p10) {
-    out.unknown = cause_of("StartNotForeseen", fmt::format("it starts in {} of {} futures within {} days", estimate.started,
-                                                     estimate.futures, settings.horizon / std::chrono::hours(24)));
+    out.unknown =
+        cause_of("StartNotForeseen", fmt::format("it starts in {} of {} futures within {} days", estimate.started,
+                                                 estimate.futures, settings.horizon / std::chrono::hours(24)));
     return out;
   }
   const auto wait = [&](const std::optional<Instant>& at) { return at ? *at - now : settings.horizon; };

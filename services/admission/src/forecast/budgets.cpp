@@ -75,7 +75,8 @@ void Budget::turn(Instant now) {
 }
 
 Status Budget::grant(const Period& period, std::int64_t amount, int carry_over_permille, Instant now) {
-  if (amount < 0 || amount > kMostGranted || period.from >= period.to || carry_over_permille < 0 || carry_over_permille > 1000) {
+  if (amount < 0 || amount > kMostGranted || period.from >= period.to || carry_over_permille < 0 ||
+      carry_over_permille > 1000) {
     return fail(Code::kInvalid, "an allotment of {} from {} to {} carrying {} of 1000 is not valid", amount,
                 to_rfc3339(period.from), to_rfc3339(period.to), carry_over_permille);
   }

@@ -86,7 +86,8 @@ class Future {
     const Member& member = members_.at(id);
     const auto own = static_cast<std::uint64_t>(id) << 8U | (member.times & 0xffU);
     const auto job_class = static_cast<std::uint64_t>(member.life.job_class);
-    if (chance(settings_.seed + 1, number_, own) < settings_.alike) return chance(settings_.seed + 2, number_, job_class);
+    if (chance(settings_.seed + 1, number_, own) < settings_.alike)
+      return chance(settings_.seed + 2, number_, job_class);
     return chance(settings_.seed, number_, own);
   }
   void ends_after(int id, Duration run) {

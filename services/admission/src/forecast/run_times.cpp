@@ -35,7 +35,8 @@ RunTimes::RunTimes(Settings settings)
 
 std::vector<JobClass> RunTimes::chain_of(const JobClass& job_class) {
   std::vector<JobClass> out{JobClass{}};
-  for (const auto& wide : {JobClass{"", job_class.shape, ""}, JobClass{job_class.team, job_class.shape, ""}, job_class}) {
+  for (const auto& wide :
+       {JobClass{"", job_class.shape, ""}, JobClass{job_class.team, job_class.shape, ""}, job_class}) {
     if (wide != out.back()) out.push_back(wide);
   }
   return out;

@@ -118,7 +118,8 @@ std::optional<std::int64_t> Cron::after(std::int64_t minute) const {
 }
 
 Result<Window> Window::make(Cron begins, Duration lasts, std::chrono::minutes offset) {
-  if (lasts <= Duration::zero()) return fail(Code::kInvalid, "a window needs a duration above 0 us, not {}", lasts.count());
+  if (lasts <= Duration::zero())
+    return fail(Code::kInvalid, "a window needs a duration above 0 us, not {}", lasts.count());
   return Window(begins, lasts, offset);
 }
 
@@ -127,8 +128,9 @@ Result<Window> Window::weekly(unsigned days, std::chrono::minutes from, std::chr
   constexpr std::chrono::minutes kWholeDay{kDay};
   const auto of_day = [&](std::chrono::minutes m) { return m >= std::chrono::minutes(0) && m <= kWholeDay; };
   if (days == 0 || days > 127 || !of_day(from) || !of_day(to) || from == kWholeDay) {
-    return fail(Code::kInvalid, "a weekly window has days 1 to 127 and minutes of the day; {} from {} to {} is not valid",
-                days, from.count(), to.count());
+    return fail(Code::kInvalid,
+                "a weekly window has days 1 to 127 and minutes of the day; {} from {} to {} is not valid", days,
+                from.count(), to.count());
   }
   std::string line = fmt::format("{} {} * * ", from.count() % 60, from.count() / 60);
   for (unsigned day = 0; day < 7; ++day) {

@@ -33,7 +33,8 @@ Assignment pinned(const std::vector<FlavorOptions>& choices, std::size_t sets) {
 std::optional<Assignment> any_fit(const QuotaState& field, const Work& work) {
   NoCandidates no_candidates;
   const auto& rules = field.rules[static_cast<std::size_t>(work.queue)];
-  const FlavorAssigner assigner(field.tree, rules, no_candidates, field.fair_sharing, field.pods, field.topologies.get());
+  const FlavorAssigner assigner(field.tree, rules, no_candidates, field.fair_sharing, field.pods,
+                                field.topologies.get());
   std::optional<Assignment> out;
   const auto attempt = [&](std::span<const std::int32_t> counts, const Assignment* same_as) {
     auto made = assigner.assign(work, counts, same_as);

@@ -139,12 +139,14 @@ void Cycle::set_quota(Node queue, Cell cell, const Quota& quota) {
   for (auto& one : queues_) ++one.generation;  // the lendable amounts change for all queues
 }
 
-void Cycle::place_again(int id, std::vector<NodeRequest> node_requests, std::optional<topology::Replacement> replacement) {
+void Cycle::place_again(int id, std::vector<NodeRequest> node_requests,
+                        std::optional<topology::Replacement> replacement) {
   again_.push_back({id, std::move(node_requests), std::move(replacement)});
 }
 
 Placing Cycle::place(const Again& again) {
-  return field_.topologies->place(again.node_requests, {.replacement = again.replacement ? &*again.replacement : nullptr});
+  return field_.topologies->place(again.node_requests,
+                                  {.replacement = again.replacement ? &*again.replacement : nullptr});
 }
 
 std::vector<PlacedAgain> Cycle::place_holders() {
@@ -265,7 +267,8 @@ bool Cycle::passed_over(Entry& entry) const {
 
 /// If other workloads use its nodes, it is nominated again in the state of the cycle, with the same flavors.
 void Cycle::recompute_placement(Entry& entry, std::int64_t cycle, const std::vector<const Work*>& claimed) {
-  if (!field_.places_again || entry.assignment.on_nodes.empty() || check_fit(entry, claimed) != FitResult::kNoNodes) return;
+  if (!field_.places_again || entry.assignment.on_nodes.empty() || check_fit(entry, claimed) != FitResult::kNoNodes)
+    return;
   const Assignment nominated = entry.assignment;
   search(entry, &nominated, cycle);
 }

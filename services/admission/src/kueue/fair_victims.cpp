@@ -42,7 +42,8 @@ bool FairVictims::fits(const Contest& contest) {
   return out;
 }
 
-bool FairVictims::may_take(const Share& taker, const Share& candidate_node, Node candidate_side, const Work& work, ShareRule rule) {
+bool FairVictims::may_take(const Share& taker, const Share& candidate_node, Node candidate_side, const Work& work,
+                           ShareRule rule) {
   if (rule == ShareRule::kLessThanInitialShare) return Share::compare(taker, candidate_node) < 0;
   field_.tree.remove(work.queue, work.usage);
   const auto without = field_.tree.share(candidate_side);
@@ -66,7 +67,8 @@ bool FairVictims::first(const Contest& contest, std::vector<const Work*> candida
   };
   for (Node queue = reclaim_candidates.next(); queue >= 0; queue = reclaim_candidates.next()) {
     if (queue == own || within_nominal) {
-      if (take(reclaim_candidates.pop(queue), queue == own ? Reason::kInClusterQueue : Reason::kInCohortReclamation)) return true;
+      if (take(reclaim_candidates.pop(queue), queue == own ? Reason::kInClusterQueue : Reason::kInCohortReclamation))
+        return true;
       continue;
     }
     const auto meeting = reclaim_candidates.meeting(queue);
@@ -127,7 +129,7 @@ bool FairVictims::still_legal(const Contest& contest, const std::vector<Target>&
 }
 
 Plan FairVictims::admit_by_share(const Contest& contest, const std::vector<const Work*>& candidates,
-                                const Spared& spared) {
+                                 const Spared& spared) {
   Plan out;
   std::vector<const Work*> left, retry;
   std::ranges::copy_if(candidates, std::back_inserter(left), [&](const Work* w) { return !spared.contains(w); });

@@ -20,7 +20,9 @@ bool wins(const Contender& a, const Contender& b, const OrderGates& gates) {
   if (gates.non_borrowing_first && a.borrows_asked != b.borrows_asked) return b.borrows_asked;
   const int by_share = Share::compare(a.share, b.share);
   if (by_share != 0) return by_share < 0;
-  const auto key = [](const Contender& s) { return std::tuple(-s.nominee.work.effective_priority(), s.nominee.work.created); };
+  const auto key = [](const Contender& s) {
+    return std::tuple(-s.nominee.work.effective_priority(), s.nominee.work.created);
+  };
   if (key(a) != key(b)) return key(a) < key(b);
   return a.nominee.work.uid < b.nominee.work.uid;
 }

@@ -58,14 +58,16 @@ Placing Topologies::place(std::span<const NodeRequest> node_requests, Options op
       }
     }
     for (auto& result : topology::assign(held.search, pod_sets, std::move(how))) {
-      const auto node_request = std::ranges::find_if(
-          node_requests, [&](const NodeRequest& w) { return w.flavor == first.flavor && w.request.name == result.pod_set; });
+      const auto node_request = std::ranges::find_if(node_requests, [&](const NodeRequest& w) {
+        return w.flavor == first.flavor && w.request.name == result.pod_set;
+      });
       if (!result.assignment) {
         out.failed = node_request->set;
         out.reason = std::move(result.reason);
         return out;
       }
-      out.placed.push_back({node_request->set, node_request->flavor, std::move(*result.assignment), node_request->request.per_pod});
+      out.placed.push_back(
+          {node_request->set, node_request->flavor, std::move(*result.assignment), node_request->request.per_pod});
     }
   }
   return out;

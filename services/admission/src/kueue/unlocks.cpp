@@ -18,7 +18,8 @@ constexpr std::size_t kMostPriorities = 32;
 std::int32_t least_of(const PodSet& pods) { return pods.min_count.value_or(pods.count); }
 
 /// The minimum usage of the workload for one combination of flavors; empty if one of them refuses it.
-std::optional<Amounts> usage_under(const QuotaState& field, const Work& work, const std::vector<FlavorOptions>& choices) {
+std::optional<Amounts> usage_under(const QuotaState& field, const Work& work,
+                                   const std::vector<FlavorOptions>& choices) {
   const auto& rules = field.rules[static_cast<std::size_t>(work.queue)];
   Amounts out;
   const auto add = [&](std::size_t set, Resource resource, std::int64_t amount) {

@@ -80,7 +80,8 @@ void QuotaState::release(const Work& work) {
 bool QuotaState::permits(const Work& by, const std::vector<Target>& plan) const {
   if (preemptions == nullptr || plan.empty()) return true;
   const auto excluded_victims = preemptions->excluded_victims(by.id);
-  return std::ranges::none_of(plan, [&](const Target& t) { return !t.work->evicted && excluded_victims.contains(t.work->id); });
+  return std::ranges::none_of(
+      plan, [&](const Target& t) { return !t.work->evicted && excluded_victims.contains(t.work->id); });
 }
 
 void QuotaState::record(const Work& by, const std::vector<Target>& plan) {
@@ -141,8 +142,9 @@ void Victims::collect_from(const Contest& contest, Node queue, Node top, bool ad
     Candidate candidate{work, top, Reason::kInClusterQueue, false};
     if (!own) {
       candidate.reason = Reason::kInCohortReclamation;
-      const bool borrower_may = rules.preempts_while_borrowing && work->effective_priority() < by.priority &&
-                                (!rules.borrow_max_threshold || work->effective_priority() <= *rules.borrow_max_threshold);
+      const bool borrower_may =
+          rules.preempts_while_borrowing && work->effective_priority() < by.priority &&
+          (!rules.borrow_max_threshold || work->effective_priority() <= *rules.borrow_max_threshold);
       if (!advantage) {
         candidate.never_while_borrowing = !borrower_may;
         if (borrower_may) candidate.reason = Reason::kInCohortReclaimWhileBorrowing;
@@ -208,7 +210,7 @@ bool Victims::fits(const Contest& contest, bool borrowing) const {
 
 /// Quota that is given back stays in its queue, so the other victims may be taken as before.
 Plan Victims::admit_in_order(const Contest& contest, const std::vector<Candidate>& candidates, bool borrowing,
-                            const Spared& spared) {
+                             const Spared& spared) {
   Plan out;
   for (const auto& candidate : candidates) {
     if (spared.contains(candidate.work) || !still_counts(contest, candidate, borrowing)) continue;
@@ -258,7 +260,8 @@ Plan Victims::classic(const Contest& contest, int cheaper_plan_searches) {
 std::vector<Target> Victims::search(const Contest& contest, int cheaper_plan_searches) {
   barred_.clear();
   if (field_.preemptions != nullptr) barred_ = field_.preemptions->excluded_victims(contest.work.id);
-  auto plan = field_.fair_sharing ? FairVictims(*this).find(contest, cheaper_plan_searches) : classic(contest, cheaper_plan_searches);
+  auto plan = field_.fair_sharing ? FairVictims(*this).find(contest, cheaper_plan_searches)
+                                  : classic(contest, cheaper_plan_searches);
   if (!plan.enough) plan.targets.clear();
   return std::move(plan.targets);
 }

@@ -28,7 +28,7 @@ Result<std::vector<Command>> from_placement(const service::Input& input) {
     const auto& a = message.assignment();
     if (a.state() == pb::ASSIGNMENT_STATE_UNSPECIFIED) return commands;
     commands.emplace_back(PlacementUpdated{WorkloadUid(a.uid()), a.attempt(), static_cast<Answer>(a.state()),
-                                         a.reservation_id(), a.short_reason(), from_micros(a.expires_us())});
+                                           a.reservation_id(), a.short_reason(), from_micros(a.expires_us())});
   } else if (message.has_requeue()) {
     auto& updated = std::get<RequeueListUpdated>(commands.emplace_back(RequeueListUpdated{}));
     for (const auto& item : message.requeue().items())
@@ -41,12 +41,12 @@ Result<std::vector<Command>> from_placement(const service::Input& input) {
   } else if (message.has_proposal()) {
     const auto& p = message.proposal();
     ProposalUpdated updated{p.number(),
-                        WorkloadUid(p.uid()),
-                        p.attempt(),
-                        p.reason() == "Consolidation",
-                        {},
-                        p.micro_usd(),
-                        p.withdrawn() || input.tombstone};
+                            WorkloadUid(p.uid()),
+                            p.attempt(),
+                            p.reason() == "Consolidation",
+                            {},
+                            p.micro_usd(),
+                            p.withdrawn() || input.tombstone};
     for (const auto& victim : p.victims())
       updated.victims.push_back({WorkloadUid(victim.uid()), victim.attempt(), victim.moves()});
     commands.emplace_back(std::move(updated));
@@ -60,11 +60,12 @@ Result<std::vector<Command>> from_capacity(const service::Input& input) {
   if (message.has_promise()) {
     const auto& p = message.promise();
     commands.emplace_back(PromiseUpdated{WorkloadUid(p.uid()), p.attempt(), from_micros(p.ready_by_us()),
-                                       p.withdrawn() || input.tombstone});
+                                         p.withdrawn() || input.tombstone});
   } else if (message.has_eviction() && !input.tombstone) {
     const auto& e = message.eviction();
-    commands.emplace_back(EvictionRequested{WorkloadUid(e.uid()), e.attempt(), e.reason(), fmt::format("node {}", e.node()),
-                                        from_micros(e.deadline_us()), e.resume_uri(), "autoscaler"});
+    commands.emplace_back(EvictionRequested{WorkloadUid(e.uid()), e.attempt(), e.reason(),
+                                            fmt::format("node {}", e.node()), from_micros(e.deadline_us()),
+                                            e.resume_uri(), "autoscaler"});
   } else if (message.has_checkpoint() && message.checkpoint().outcome() == "Acked") {
     const auto& c = message.checkpoint();
     commands.emplace_back(CheckpointUpdated{WorkloadUid(c.uid()), c.attempt(), c.uri()});
@@ -80,15 +81,18 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
     const int owners = !grant.cluster_queue().empty() + !grant.namespace_().empty() + !grant.team().empty();
     const bool complete = grant.withdrawn() || (owners == 1 && grant.default_run_us() > 0);
     if (grant.budget().empty() || !complete) {
-      return fail(
-          {Code::kInvalid, fmt::format("budget \"{}\" names no ClusterQueue, namespace or team", grant.budget()), "grant", {}});
+      return fail({Code::kInvalid,
+                   fmt::format("budget \"{}\" names no ClusterQueue, namespace or team", grant.budget()),
+                   "grant",
+                   {}});
     }
     auto granted = from_event(grant);
     // Grants of one budget are ordered by the version of the key, which grows even where the database of
     // cost lost grants.
     granted.sequence = input.version;
     forecast::Budget account;
-    for (const auto& [period, amount, carry] : granted.allotments) QM_TRY(account.grant(period, amount, carry, Instant{}));
+    for (const auto& [period, amount, carry] : granted.allotments)
+      QM_TRY(account.grant(period, amount, carry, Instant{}));
     commands.emplace_back(std::move(granted));
   } else if (event.has_spent()) {
     const auto& spent = event.spent();
@@ -98,8 +102,8 @@ Result<std::vector<Command>> from_cost(const service::Input& input) {
           {Code::kInvalid, fmt::format("{}/{} cannot have spent so much", spent.uid(), spent.attempt()), "spent", {}});
     }
     const bool forgotten = input.tombstone && spent.nano_usd() == 0 && spent.gpu_micros() == 0;
-    commands.emplace_back(SpendingUpdated{WorkloadUid(spent.uid()), spent.attempt(), spent.nano_usd(), spent.gpu_micros(),
-                                     spent.final(), forgotten});
+    commands.emplace_back(SpendingUpdated{WorkloadUid(spent.uid()), spent.attempt(), spent.nano_usd(),
+                                          spent.gpu_micros(), spent.final(), forgotten});
   }
   return commands;
 }
@@ -311,7 +315,8 @@ void add_for_proposals(const Workload& w, const Engine& engine, pb::WorkloadEven
   out.set_min_runtime_until_us(micros(w.min_runtime_until));
   out.set_saved_us(micros(w.saved));
   out.set_ended_pods(std::max(0, w.ended_pods));
-  if (const auto* decision = engine.tables().proposals.find(w.spec.uid); decision != nullptr && decision->attempt == w.attempt)
+  if (const auto* decision = engine.tables().proposals.find(w.spec.uid);
+      decision != nullptr && decision->attempt == w.attempt)
     *out.mutable_proposal() = answer_of(*decision);
   const auto* queue = engine.tables().cluster_queues.find(w.cluster_queue);
   if (w.phase != Phase::kQuotaReserved || queue == nullptr || queue->volcano) return;
@@ -396,7 +401,8 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     small_row("proposal", uid.value(), row, [](const ProposalDecision& decision) { return to_row(decision); });
   });
   t.preemption_budget.changed([&](int, const auto* row) {
-    small_row("preemption_budget", "preemption_budget", row, [](const PreemptionBudget& count) { return to_row(count); });
+    small_row("preemption_budget", "preemption_budget", row,
+              [](const PreemptionBudget& count) { return to_row(count); });
   });
   const auto manifest = [&](const char* kind, std::string key, const auto* row, bool closing = false) {
     effects.state.push_back({kind, std::move(key), manifest_bytes(row == nullptr ? nullptr : &row->source, closing)});
@@ -420,8 +426,8 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
       add_for_proposals(event.workload, engine, message);
       // A gated workload requests no capacity, so other services see it as pending.
       if (event.workload.gated) message.set_phase(pb::PENDING);
-      effects.events.push_back(
-          {kTopic, event.workload.spec.uid.value(), message.SerializeAsString(), event.what == Event::What::kForgotten});
+      effects.events.push_back({kTopic, event.workload.spec.uid.value(), message.SerializeAsString(),
+                                event.what == Event::What::kForgotten});
     }
     if (auto row = transition_row(event)) effects.appends.push_back(std::move(*row));
   }

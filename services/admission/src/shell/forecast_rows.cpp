@@ -36,7 +36,8 @@ state::EstimateRow to_row(const StartEstimate& estimate) {
   row.set_attempt(estimate.attempt);
   row.set_at_us(micros(estimate.at));
   for (const auto d : {estimate.raw.low, estimate.raw.middle, estimate.raw.high}) row.add_raw_us(d.count());
-  for (const auto d : {estimate.corrected.low, estimate.corrected.middle, estimate.corrected.high}) row.add_corrected_us(d.count());
+  for (const auto d : {estimate.corrected.low, estimate.corrected.middle, estimate.corrected.high})
+    row.add_corrected_us(d.count());
   row.set_group(static_cast<std::int32_t>(estimate.group));
   row.set_low_known(estimate.low_known);
   row.set_high_known(estimate.high_known);

@@ -80,8 +80,7 @@ void Metrics::scrape() {
       gauge("kueue_reserving_active_workloads", "Workloads that hold quota.", {}, static_cast<double>(v.holding));
       gauge("kueue_admitted_active_workloads", "Workloads that are admitted.", {}, static_cast<double>(v.admitted));
       if (v.dominant_share) {
-        gauge("qm_queue_dominant_share", "Dominant share of the queue in its pool.", {},
-              *v.dominant_share);
+        gauge("qm_queue_dominant_share", "Dominant share of the queue in its pool.", {}, *v.dominant_share);
       }
       for (const auto& [resource, used] : v.used) {
         const double unit = resource == "cpu" || resource == words::kGpuResource ? 1000 : 1;

@@ -113,7 +113,8 @@ PlanQuery request_capacity(const std::map<std::string, std::string>& peers, rpc:
 }
 
 void add_capacity_plan(const std::string& name, const std::vector<std::string>& plan, pb::Explanation& out) {
-  if (std::ranges::none_of(out.causes(), [](const pb::Cause& cause) { return cause.code() == kInsufficientCapacity; })) return;
+  if (std::ranges::none_of(out.causes(), [](const pb::Cause& cause) { return cause.code() == kInsufficientCapacity; }))
+    return;
   const auto line = std::ranges::find_if(plan, [&](const auto& text) { return text.starts_with(name + " waits "); });
   if (line == plan.end()) return;
   const auto colon = line->find(": ");

@@ -47,8 +47,8 @@ std::vector<std::string> below(const Amounts& what, const Amounts& bound) {
   return out;
 }
 
-void check_bounds(const PodResources::Container& what, const Limits::Item& bound, const std::string& path, const char* type,
-           std::vector<std::string>& out) {
+void check_bounds(const PodResources::Container& what, const Limits::Item& bound, const std::string& path,
+                  const char* type, std::vector<std::string>& out) {
   const auto add_violation = [&](const std::vector<std::string>& names, const char* text) {
     if (names.empty()) return;
     out.push_back(fmt::format("{}: Invalid value: [\"{}\"]: {}", path, fmt::join(names, "\",\""), text));

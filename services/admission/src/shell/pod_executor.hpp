@@ -21,8 +21,8 @@ Result<std::vector<Json>> pods_of(kube::Client& client, const quartermaster::adm
 /// and tolerations of their flavor, attempt and index, which may change only while the pod is gated. Gates of other
 /// controllers stay.
 Result<quartermaster::admission::JobOutcome> ungate_pods(kube::Client& client,
-                                                    const quartermaster::admission::JobIntent& intent,
-                                                    const UrlOf& url);
+                                                         const quartermaster::admission::JobIntent& intent,
+                                                         const UrlOf& url);
 /// Evicts the ungated pods: by the eviction API, which disruption budgets may delay, until the deadline; then by
 /// deletion. Fails with kExhausted while a budget forbids it: retry later.
 Result<quartermaster::admission::JobOutcome> evict_pods(kube::Client& client,

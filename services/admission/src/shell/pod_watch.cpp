@@ -181,7 +181,7 @@ void PodWatch::update_group(const std::string& key, Group& group) {
       if (gang != nullptr) update_without_pods(*gang, group);
       return;
     }
-    const auto uid = ungated              ? kube::annotation(**written, kWorkloadAnnotation)
+    const auto uid = ungated             ? kube::annotation(**written, kWorkloadAnnotation)
                      : group.uid.empty() ? uid_for(gang, *pods.front())
                                          : group.uid;
     const auto ns = kube::namespace_of(*pods.front());

@@ -77,11 +77,11 @@ Result<QuotaWindow> window_of(const Json& from, const ClusterQueue& queue) {
   const auto cron = forecast::Cron::parse(begins);
   if (!cron)
     return refuse(kWindows, fmt::format("begins: {}", cron.error().message), "write a crontab line: 0 20 * * 1-5");
-  if (!cron->after(0))
-    return refuse(kWindows, fmt::format("begins: {} never occurs", begins), "name an existing day");
+  if (!cron->after(0)) return refuse(kWindows, fmt::format("begins: {} never occurs", begins), "name an existing day");
   const auto length = config::parse_duration(lasts);
   if (!length || *length > kLongest)
-    return refuse(kWindows, fmt::format("lasts: {} is not a duration of at most a year", lasts), "write for example 12h");
+    return refuse(kWindows, fmt::format("lasts: {} is not a duration of at most a year", lasts),
+                  "write for example 12h");
   QM_ASSIGN(const auto offset, offset_of(from["offset"]));
   const auto window = forecast::Window::make(*cron, *length, offset);
   if (!window) return refuse(kWindows, window.error().message, "write for example \"lasts\": \"12h\"");
@@ -104,7 +104,8 @@ Result<QuotaWindow> window_of(const Json& from, const ClusterQueue& queue) {
     }
   }
   if (out.nominal.empty())
-    return refuse(kWindows, "a window has no quota", "write for example \"quota\": {\"h100\": {\"nvidia.com/gpu\": 64}}");
+    return refuse(kWindows, "a window has no quota",
+                  "write for example \"quota\": {\"h100\": {\"nvidia.com/gpu\": 64}}");
   return out;
 }
 

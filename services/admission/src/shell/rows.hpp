@@ -15,8 +15,10 @@ namespace qm::admission {
 [[nodiscard]] std::pair<std::string, BudgetRow> from_row(const quartermaster::admission::BudgetRow& row);
 [[nodiscard]] quartermaster::admission::HoldRow to_row(const HoldKey& key, const Hold& hold);
 [[nodiscard]] std::pair<HoldKey, Hold> from_row(const quartermaster::admission::HoldRow& row);
-[[nodiscard]] quartermaster::admission::RunTimesRow to_row(const forecast::JobClass& job_class, const forecast::LifeTable& table);
-[[nodiscard]] std::pair<forecast::JobClass, forecast::LifeTable> from_row(const quartermaster::admission::RunTimesRow& row);
+[[nodiscard]] quartermaster::admission::RunTimesRow to_row(const forecast::JobClass& job_class,
+                                                           const forecast::LifeTable& table);
+[[nodiscard]] std::pair<forecast::JobClass, forecast::LifeTable> from_row(
+    const quartermaster::admission::RunTimesRow& row);
 [[nodiscard]] quartermaster::admission::EstimateRow to_row(const StartEstimate& estimate);
 [[nodiscard]] StartEstimate from_row(const quartermaster::admission::EstimateRow& row);
 [[nodiscard]] quartermaster::admission::CorrectionRow to_row(const forecast::Correction& correction);

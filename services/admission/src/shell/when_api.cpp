@@ -15,8 +15,10 @@ std::string second_of(Instant at) { return to_rfc3339(from_micros(micros(at) / 1
 
 std::string words_of(const forecast::JobClass& job_class) {
   if (job_class == forecast::JobClass{}) return "all workloads";
-  if (job_class.shape == forecast::JobClass::kPromises) return fmt::format("team {}, against what it declares", job_class.team);
-  std::string out = job_class.team.empty() ? job_class.shape : fmt::format("team {}, {}", job_class.team, job_class.shape);
+  if (job_class.shape == forecast::JobClass::kPromises)
+    return fmt::format("team {}, against what it declares", job_class.team);
+  std::string out =
+      job_class.team.empty() ? job_class.shape : fmt::format("team {}, {}", job_class.team, job_class.shape);
   if (!job_class.stem.empty()) out += ", " + job_class.stem;
   return out;
 }
@@ -75,8 +77,8 @@ void put_when(const When& when, const Engine::Tables& rows, const WorkloadUid& u
   response.set_summary(
       when.high ? fmt::format("{} starts between {} and {} with 80 %", workload_name, second_of(*when.low),
                               second_of(*when.high + std::chrono::microseconds(999'999)))
-                : fmt::format("{} starts at {} or later with 90 %, and after more than 14 days with 10 % or more", workload_name,
-                              second_of(*when.low)));
+                : fmt::format("{} starts at {} or later with 90 %, and after more than 14 days with 10 % or more",
+                              workload_name, second_of(*when.low)));
 }
 
 Status answer_when(service::Host& host, const WorkloadUid& uid, const rpc::Caller& caller, Instant now,

@@ -364,16 +364,16 @@ Json workload_status(const Workload& w, const Json& now, Instant instant) {
   const bool behind = reserved && (!w.rejected().empty() || w.next() != nullptr || w.scale_up_to() > 0);
   if (behind) {
     const bool grows = w.scale_up_pending();
-    conditions.set(
-        "UpdateFollowed", false,
-        !w.rejected().empty() ? "Rejected"
-        : grows               ? "ScaleUpPending"
-                              : "AlreadyAdmitted",
-        !w.rejected().empty() ? w.rejected()
-        : grows ? fmt::format("{} of {} pods are admitted, and quota of {} more is lacking; qmctl why {}/{} "
-                              "lists the causes",
-                              w.counted_pods(), w.scale_up_to(), w.scale_up_to() - w.counted_pods(), w.spec.ns, w.spec.name)
-                : "Its object changed since it got quota; the update is used at its next attempt");
+    conditions.set("UpdateFollowed", false,
+                   !w.rejected().empty() ? "Rejected"
+                   : grows               ? "ScaleUpPending"
+                                         : "AlreadyAdmitted",
+                   !w.rejected().empty() ? w.rejected()
+                   : grows ? fmt::format("{} of {} pods are admitted, and quota of {} more is lacking; qmctl why {}/{} "
+                                         "lists the causes",
+                                         w.counted_pods(), w.scale_up_to(), w.scale_up_to() - w.counted_pods(),
+                                         w.spec.ns, w.spec.name)
+                           : "Its object changed since it got quota; the update is used at its next attempt");
   } else if (has_condition("UpdateFollowed")) {
     conditions.set("UpdateFollowed", true, "Followed", "The workload matches its object");
   }

@@ -63,7 +63,8 @@ bool Capacity::allocatable(const Queues& now, QueueId leaf, const Resources& amo
       path, [&](QueueId q) { return beyond(sum(now.use(q).allocated, amounts), real_capability(q), amounts).empty(); });
 }
 
-std::vector<std::size_t> Capacity::insufficient_resources(const Queues& now, QueueId leaf, const Resources& least) const {
+std::vector<std::size_t> Capacity::insufficient_resources(const Queues& now, QueueId leaf,
+                                                          const Resources& least) const {
   for (const auto q : limiting(now, leaf)) {
     const auto& use = now.use(q);
     const auto then = sum(sum(use.allocated, use.inqueue), least);

@@ -143,8 +143,7 @@ Reading<QueueObject> read_queue(const Json& object) {
   }
   fields.read(spec["preemptable"], "spec.preemptable", out.rules.preemptable);
   if (spec.contains("preemptable")) {
-    fields.note("spec.preemptable",
-                "is not a field of Volcano; false protects all jobs of the queue from preemption");
+    fields.note("spec.preemptable", "is not a field of Volcano; false protects all jobs of the queue from preemption");
   }
   if (spec.contains("preemptionPolicy")) {
     std::string policy;
@@ -154,7 +153,8 @@ Reading<QueueObject> read_queue(const Json& object) {
     } else {
       fields.refuse("spec.preemptionPolicy", "must be FIFO, priority or bestFit");
     }
-    fields.note("spec.preemptionPolicy", "is not a field of Volcano; it selects the victims among the jobs of the queue");
+    fields.note("spec.preemptionPolicy",
+                "is not a field of Volcano; it selects the victims among the jobs of the queue");
   }
   if (spec["extendClusters"].size() > 0) {
     fields.refuse("spec.extendClusters", "is not supported: jobs are not sent to other clusters; remove it");
@@ -194,8 +194,7 @@ Reading<GroupObject> read_group(const Json& object) {
     }
   }
   if (spec["subGroupPolicy"].size() > 0) {
-    fields.refuse("spec.subGroupPolicy",
-                  "is not supported: a group starts as a whole; create a group for each part");
+    fields.refuse("spec.subGroupPolicy", "is not supported: a group starts as a whole; create a group for each part");
   }
   if (const auto& time = tag(object, "annotations", "sla-waiting-time"); !time.empty()) {
     const auto read = config::parse_duration(time);

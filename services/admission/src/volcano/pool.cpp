@@ -279,7 +279,8 @@ void Pool::serve_all(Outcome& out) {
       bool retry_all = false;
       for (const auto queue : order(rule, queues_)) {
         served = serve(rule, queue, tried[static_cast<std::size_t>(queue)], out);
-        retry_all = served == Served::kFromVictims || (served == Served::kFromIdle && has_too_much(rule, queues_, queue));
+        retry_all =
+            served == Served::kFromVictims || (served == Served::kFromIdle && has_too_much(rule, queues_, queue));
         if (served != Served::kNone) break;
       }
       // Victims may free more than was needed, and a queue above its deserved share may lose jobs: consider

@@ -40,8 +40,8 @@ void spare(const std::vector<Running>& running, const Resources& missing, Reclai
 }
 
 template <class Rule>
-Reclaimed reclaim_by(const Rule& rule, Queues now, const std::vector<Running>& running, QueueId to, const Resources& need,
-                   const Resources& idle) {
+Reclaimed reclaim_by(const Rule& rule, Queues now, const std::vector<Running>& running, QueueId to,
+                     const Resources& need, const Resources& idle) {
   const auto needed = rest(need, idle);
   if (nothing(needed) || !rule.may_reclaim(now, to, need)) return {};
 
@@ -64,7 +64,8 @@ Reclaimed reclaim_by(const Rule& rule, Queues now, const std::vector<Running>& r
       for (std::size_t i = 0; i < running.size(); ++i) {
         const auto& r = running[i];
         if (r.queue != candidate_node || !r.preemptable || std::ranges::find(taken, i) != taken.end()) continue;
-        if (in_common(r.piece.frees, missing) && rule.gives(now, candidate_node, r.piece.frees, to, need)) offer.add(i, r.piece);
+        if (in_common(r.piece.frees, missing) && rule.gives(now, candidate_node, r.piece.frees, to, need))
+          offer.add(i, r.piece);
       }
       for (const auto i : named_by(before[candidate_node].victims, offer, missing)) {
         const auto& frees = running[i].piece.frees;
@@ -84,17 +85,17 @@ Reclaimed reclaim_by(const Rule& rule, Queues now, const std::vector<Running>& r
 }  // namespace
 
 Reclaimed reclaim(const Proportion& rule, Queues now, const std::vector<Running>& running, QueueId to,
-                const Resources& need, const Resources& idle) {
+                  const Resources& need, const Resources& idle) {
   return reclaim_by(rule, std::move(now), running, to, need, idle);
 }
 
 Reclaimed reclaim(const Capacity& rule, Queues now, const std::vector<Running>& running, QueueId to,
-                const Resources& need, const Resources& idle) {
+                  const Resources& need, const Resources& idle) {
   return reclaim_by(rule, std::move(now), running, to, need, idle);
 }
 
 Reclaimed preempt(const Queues& now, const std::vector<Running>& running, QueueId queue, std::int32_t priority,
-                const Resources& need, const Resources& idle) {
+                  const Resources& need, const Resources& idle) {
   const auto missing = rest(need, idle);
   if (nothing(missing) || !now[queue].preemptable) return {};
   Offer offer;

@@ -13,8 +13,8 @@ namespace {
 constexpr std::string_view kTopoFile = "NCCL_TOPO_FILE";
 constexpr const char* kVolume = "nccl-topology";
 constexpr std::array<std::string_view, 3> kTopologyRequested{"kueue.x-k8s.io/podset-required-topology",
-                                                         "kueue.x-k8s.io/podset-preferred-topology",
-                                                         "kueue.x-k8s.io/podset-unconstrained-topology"};
+                                                             "kueue.x-k8s.io/podset-preferred-topology",
+                                                             "kueue.x-k8s.io/podset-unconstrained-topology"};
 /// Labels and annotations that mark a pod of a gang, but do not specify its size.
 constexpr std::array<std::string_view, 4> kGangLabels{
     "scheduling.k8s.io/group-name", "pod-group.scheduling.sigs.k8s.io", "scheduling.x-k8s.io/pod-group",
@@ -152,9 +152,9 @@ void request_topology(Json& pod, const GangDefaults& defaults) {
 
 void gang_topology(const Case& one, Findings& out) {
   if (one.gang <= 1 || !one.facts().gangs || one.facts().gangs->topology.empty() || sets_topology(one.pod)) return;
-  out.push_back({"gang-topology", "the pods of a gang request no topology",
-                 "metadata.annotations",
-                 fmt::format("set {} to {}, or another of its kind", kTopologyRequested[1], one.facts().gangs->topology)});
+  out.push_back(
+      {"gang-topology", "the pods of a gang request no topology", "metadata.annotations",
+       fmt::format("set {} to {}, or another of its kind", kTopologyRequested[1], one.facts().gangs->topology)});
 }
 
 }  // namespace qm::admission::webhook

@@ -78,15 +78,16 @@ void check_quota_bypass(const Subject& s, const View& view, const Json& pod, con
          fmt::format("metadata.labels[{}]", kManagedLabel), "remove the label"});
   }
   if (claims_devices(spec)) {
-    out.push_back(
-        {kRule, fmt::format("{} by resource claims or device classes, which no quota of Quartermaster counts", what),
-         pod_path(s, "spec.resourceClaims"),
-         fmt::format("request {} in resources.limits, or use a namespace without {}=required", words::kGpuResource,
-                     kRequiredLabel)});
+    out.push_back({kRule,
+                   fmt::format("{} by resource claims or device classes, which no quota of Quartermaster counts", what),
+                   pod_path(s, "spec.resourceClaims"),
+                   fmt::format("request {} in resources.limits, or use a namespace without {}=required",
+                               words::kGpuResource, kRequiredLabel)});
   }
   if (const auto& node = spec["nodeName"].string(); !node.empty()) {
     out.push_back(
-        {kRule, fmt::format("{} and sets spec.nodeName to {}, so it would start before its quota is reserved", what, node),
+        {kRule,
+         fmt::format("{} and sets spec.nodeName to {}, so it would start before its quota is reserved", what, node),
          pod_path(s, "spec.nodeName"), "remove spec.nodeName; choose nodes by nodeSelector or affinity"});
   }
   if (names_other_scheduler(spec) && (!view.manages_binding || view.manages_binding(s.ns))) {

@@ -58,7 +58,7 @@ void mpi_slots(const Json& object, Findings& out) {
   const auto& launcher = roles["Launcher"]["template"]["spec"];
   if (uses_gpus(launcher)) {
     add_finding(out, "MPI_LAUNCHER_GPU: the launcher requests GPUs, but only starts the workers",
-        "spec.mpiReplicaSpecs.Launcher", "remove them");
+                "spec.mpiReplicaSpecs.Launcher", "remove them");
   }
   for (const auto& container : launcher["containers"].items()) {
     const auto words = words_of(container);
@@ -68,12 +68,12 @@ void mpi_slots(const Json& object, Findings& out) {
     }
     if (!ranks || *ranks == slots * workers) continue;
     add_finding(out, fmt::format("MPI_SLOTS: {} ranks are started on {} workers of {} slots", *ranks, workers, slots),
-        "spec.slotsPerWorker", fmt::format("start {}, or change slots or workers", slots * workers));
+                "spec.slotsPerWorker", fmt::format("start {}, or change slots or workers", slots * workers));
   }
   for (const auto& container : roles["Worker"]["template"]["spec"]["containers"].items()) {
     if (const auto gpus = gpus_of(container); gpus > 0 && gpus != slots) {
       add_finding(out, fmt::format("MPI_SLOTS: a worker has {} slots and {} GPUs", slots, gpus), "spec.slotsPerWorker",
-          "give a worker one slot for each GPU");
+                  "give a worker one slot for each GPU");
     }
   }
 }
@@ -104,8 +104,9 @@ void checkpoint_reach(const Json& object, Findings& out) {
       const auto own = checkpoint_mounts(replicas.path("template.spec"));
       for (const auto& path : all) {
         if (own.contains(path)) continue;
-        add_finding(out, fmt::format("CHECKPOINT_MOUNTS: {} does not mount {}, which others of its gang do", role, path),
-            fmt::format("spec.{}.{}.template.spec", name, role), "mount it in all of them");
+        add_finding(out,
+                    fmt::format("CHECKPOINT_MOUNTS: {} does not mount {}, which others of its gang do", role, path),
+                    fmt::format("spec.{}.{}.template.spec", name, role), "mount it in all of them");
       }
     }
   }
@@ -125,7 +126,7 @@ void indexed_mode(const Json& object, Findings& out) {
       reads = reads || word.find("JOB_COMPLETION_INDEX") != std::string::npos;
     if (!reads) continue;
     add_finding(out, "INDEX_WITHOUT_MODE: its pods read their completion index, which only an Indexed Job has",
-        "spec.completionMode", "set completionMode: Indexed");
+                "spec.completionMode", "set completionMode: Indexed");
     return;
   }
 }
@@ -136,7 +137,8 @@ void job_minimum(const Json& object, Findings& out) {
   const auto least = whole_number(object["metadata"]["annotations"][words::kJobLeast].string());
   const auto pods = object["spec"]["parallelism"].integer(1);
   if (!least || *least < pods) return;
-  add_finding(out,
+  add_finding(
+      out,
       fmt::format(
           "JOB_MIN_PARALLELISM: at least {} pods are requested, and parallelism is {}, so it starts whole or not at all",
           *least, pods),
@@ -181,8 +183,9 @@ void master_name(const Json& object, const LintContext& context, Findings& out) 
       const bool known =
           context.services->contains(host.substr(0, dot)) || context.services->contains(rest.substr(0, rest.find('.')));
       if (known || created_by_operator(object, host)) continue;
-      add_finding(out, fmt::format("UNRESOLVED_MASTER: no Service has the name {}", host), "spec.template.spec.containers",
-          fmt::format("add a headless Service {}, or name an existing one", host.substr(0, dot)));
+      add_finding(out, fmt::format("UNRESOLVED_MASTER: no Service has the name {}", host),
+                  "spec.template.spec.containers",
+                  fmt::format("add a headless Service {}, or name an existing one", host.substr(0, dot)));
     }
   });
 }
@@ -194,7 +197,7 @@ void argo_templates(const Json& object, Findings& out) {
       for (const auto& step : group.items()) {
         if (step["withParam"].string().find("{%") == std::string::npos) continue;
         add_finding(out, "ARGO_TEMPLATE: withParam is written in Jinja, which Argo does not read",
-            "spec.templates.steps.withParam", "write the JSON list out, or make it in a step before");
+                    "spec.templates.steps.withParam", "write the JSON list out, or make it in a step before");
       }
     }
   }
@@ -203,8 +206,8 @@ void argo_templates(const Json& object, Findings& out) {
 void tekton_tolerations(const Json& object, Findings& out) {
   const auto check = [&](const Json& spec, const std::string& field) {
     if (!spec.contains("tolerations")) return;
-    add_finding(out, "TEKTON_TOLERATIONS: a task has no tolerations of its own, so its pods have none", field + ".tolerations",
-        "put them in taskRunTemplate.podTemplate of the PipelineRun");
+    add_finding(out, "TEKTON_TOLERATIONS: a task has no tolerations of its own, so its pods have none",
+                field + ".tolerations", "put them in taskRunTemplate.podTemplate of the PipelineRun");
   };
   const auto& tasks = object["spec"]["tasks"].items();
   for (std::size_t i = 0; i < tasks.size(); ++i) check(tasks[i]["taskSpec"], fmt::format("spec.tasks[{}].taskSpec", i));
@@ -217,7 +220,8 @@ void tensor_parallel(const Json& object, Findings& out) {
       const auto asked = whole_number(flag(words_of(container), "--tensor-parallel-size"));
       const auto gpus = gpus_of(container);
       if (!asked || *asked == gpus) continue;
-      add_finding(out, fmt::format("TENSOR_PARALLEL: tensors are split over {} GPUs, and the container has {}", *asked, gpus),
+      add_finding(
+          out, fmt::format("TENSOR_PARALLEL: tensors are split over {} GPUs, and the container has {}", *asked, gpus),
           "spec.template.spec.containers", "request as many GPUs as tensors are split over");
     }
   });

@@ -148,8 +148,9 @@ bool is_port(const NetworkPolicy::Port& port, const Flow& flow) {
 }
 
 bool allows(const NetworkPolicy& policy, const NetworkPolicy::Rule& rule, const Endpoint& other, const Flow& flow) {
-  const bool peer_matches = rule.peers.empty() ||
-                   std::ranges::any_of(rule.peers, [&](const auto& peer) { return is_peer(policy, peer, other); });
+  const bool peer_matches = rule.peers.empty() || std::ranges::any_of(rule.peers, [&](const auto& peer) {
+                              return is_peer(policy, peer, other);
+                            });
   return peer_matches &&
          (rule.ports.empty() || std::ranges::any_of(rule.ports, [&](const auto& port) { return is_port(port, flow); }));
 }
@@ -216,10 +217,10 @@ std::vector<Finding> lint(const NetworkPolicy& policy) {
   };
   if (!policy.limits_egress) {
     add_finding("EGRESS_OPEN: its pods may send to any address", "spec.policyTypes",
-        "add Egress, and rules for the allowed destinations");
+                "add Egress, and rules for the allowed destinations");
   } else if (std::ranges::none_of(policy.egress, allows_dns)) {
     add_finding("NO_DNS: its pods cannot resolve names", "spec.egress",
-        "allow UDP and TCP port 53 to the namespace kube-system");
+                "allow UDP and TCP port 53 to the namespace kube-system");
   }
   const bool outside = std::ranges::any_of(policy.egress, [](const auto& rule) {
     return rule.peers.empty() || std::ranges::any_of(rule.peers, [](const auto& peer) { return !peer.block.empty(); });
@@ -231,7 +232,7 @@ std::vector<Finding> lint(const NetworkPolicy& policy) {
       const bool all_pods = peer.pods && peer.pods->requirements.empty() && !peer.namespaces && peer.block.empty();
       if (!all_pods || outside || policy.egress[i].ports.empty()) continue;
       add_finding("ONLY_OWN_NAMESPACE: a podSelector alone reaches pods of the policy's namespace, and nothing outside",
-          fmt::format("spec.egress[{}].to", i), "use an ipBlock for addresses outside of the cluster");
+                  fmt::format("spec.egress[{}].to", i), "use an ipBlock for addresses outside of the cluster");
     }
   }
   const auto by_free_label = [&](const std::vector<NetworkPolicy::Rule>& rules, const char* field) {
@@ -241,9 +242,10 @@ std::vector<Finding> lint(const NetworkPolicy& policy) {
         const auto& wanted = peer.namespaces->requirements;
         const bool own = std::ranges::any_of(wanted, [](const auto& r) { return r.key == kNamespaceName; });
         if (wanted.empty() || own) continue;
-        add_finding(fmt::format("UNTRUSTED_NAMESPACE_LABEL: any user who may label a namespace {} gains access", wanted.front().key),
-            fmt::format("spec.{}[{}]", field, i),
-            fmt::format("select by {}, or restrict who may set the label", kNamespaceName));
+        add_finding(fmt::format("UNTRUSTED_NAMESPACE_LABEL: any user who may label a namespace {} gains access",
+                                wanted.front().key),
+                    fmt::format("spec.{}[{}]", field, i),
+                    fmt::format("select by {}, or restrict who may set the label", kNamespaceName));
       }
     }
   };

@@ -259,9 +259,8 @@ bool one_of_us(const std::string& user, const Settings& settings) {
 std::string object_name(const Subject& s) { return fmt::format("{} {}/{}", s.kind, s.ns, s.name); }
 
 std::string explains(const Subject& s) {
-  return fmt::format(
-      "qmctl why {}/{} shows why it is pending; to start it sooner, raise its priority or its quota", s.ns,
-      s.name);
+  return fmt::format("qmctl why {}/{} shows why it is pending; to start it sooner, raise its priority or its quota",
+                     s.ns, s.name);
 }
 
 bool ended(const Json& job) {
@@ -338,10 +337,10 @@ void check_template_update(const Subject& s, const Settings& settings, const Vie
 /// bypass all checks.
 void check_managed_label_update(const Subject& s, Verdict& out) {
   if (kube::label(*s.old, kManagedLabel) == "false" || kube::label(*s.object, kManagedLabel) != "false") return;
-  out.refusals.push_back(
-      {"held",
-       fmt::format("{} is held by Quartermaster, and the label {}=false would release it", object_name(s), kManagedLabel),
-       fmt::format("metadata.labels[{}]", kManagedLabel), "delete it and create it with the label"});
+  out.refusals.push_back({"held",
+                          fmt::format("{} is held by Quartermaster, and the label {}=false would release it",
+                                      object_name(s), kManagedLabel),
+                          fmt::format("metadata.labels[{}]", kManagedLabel), "delete it and create it with the label"});
 }
 
 void check_job_update(const Subject& s, const Settings& settings, const View& view, Verdict& out) {
@@ -352,8 +351,8 @@ void check_job_update(const Subject& s, const Settings& settings, const View& vi
   if (!is_managed(was)) return;
   const bool held = was[kSpec]["suspend"].boolean();
   if (held && !is[kSpec]["suspend"].boolean()) {
-    out.refusals.push_back(
-        {"held", fmt::format("{} is held by Quartermaster until it is admitted", object_name(s)), "spec.suspend", explains(s)});
+    out.refusals.push_back({"held", fmt::format("{} is held by Quartermaster until it is admitted", object_name(s)),
+                            "spec.suspend", explains(s)});
   }
   check_managed_label_update(s, out);
   if (held) return;  // its present request competes for quota, also where it held quota before
@@ -365,8 +364,8 @@ void check_job_update(const Subject& s, const Settings& settings, const View& vi
     if (c.was == c.is || is_followed(c, elastic)) continue;
     const bool more = counts_pods(c) && places && !config::is_elastic_job(was) && c.is.is_int();
     out.refusals.push_back({"admitted",
-                            fmt::format("{} holds quota that was counted from {}, which is {} and would be {}", object_name(s),
-                                        c.field, c.was.dump(), c.is.dump()),
+                            fmt::format("{} holds quota that was counted from {}, which is {} and would be {}",
+                                        object_name(s), c.field, c.was.dump(), c.is.dump()),
                             c.field,
                             more ? fmt::format("cancel it and submit the changed object; with the annotation {}: "
                                                "\"true\" it may have more pods while it runs",
@@ -444,8 +443,8 @@ Status check_job(const Json& job, const std::string& user, const Settings& setti
   const auto& first = verdict.refusals.front();
   if (verdict.refusals.size() == 1) {
     return fail(Error{Code::kFailedPrecondition,
-                      fmt::format("{} is refused by rule {}: {}", object_name(subject), first.rule, first.message), first.field,
-                      first.remedy});
+                      fmt::format("{} is refused by rule {}: {}", object_name(subject), first.rule, first.message),
+                      first.field, first.remedy});
   }
   std::string all = fmt::format("{} is refused by {} rules", object_name(subject), verdict.refusals.size());
   for (const auto& f : verdict.refusals) all += fmt::format("\n  {}: {}; {}", f.rule, f.message, f.remedy);

@@ -139,8 +139,7 @@ void gpu_sharing(const Case& one, Findings& out) {
   const auto whole = "request a whole GPU or a MIG instance, on nodes that do not share GPUs";
   if (pool != nullptr && pool->one_each) check_share_count(one, *pool, out);
   if (one.label(kWorkloadType) == "training") {
-    refuse(fmt::format("SHARED_GPU_FOR_PROD: training must not use GPUs shared by {}", word_of(sharing)),
-           whole);
+    refuse(fmt::format("SHARED_GPU_FOR_PROD: training must not use GPUs shared by {}", word_of(sharing)), whole);
   }
   if (const auto slo = promised_latency(one); is_production(one) && (!slo.empty() || is_mig(one.spec()))) {
     refuse(fmt::format("SHARED_GPU_FOR_PROD: production{} must not use GPUs shared by {}",
@@ -151,8 +150,7 @@ void gpu_sharing(const Case& one, Findings& out) {
   const auto agreed = one.home.labels.find(std::string(kSharesGpus));
   if (own || (agreed != one.home.labels.end() && agreed->second == "true")) return;
   refuse(fmt::format("GPUs shared by {} are not isolated from other namespaces", word_of(sharing)),
-         fmt::format("label the namespace {}=true to allow it, or dedicate the pool to this namespace",
-                     kSharesGpus));
+         fmt::format("label the namespace {}=true to allow it, or dedicate the pool to this namespace", kSharesGpus));
 }
 
 void compliance(const Case& one, Findings& out) {

@@ -37,13 +37,12 @@ void whole_gpus(const Case& one, Findings& out) {
       if (value.is_null()) continue;
       const auto amount = quantity(value);
       if (amount && !amount->negative() && *amount == Quantity::of(amount->units())) continue;
-      out.push_back(
-          {"gpu-whole",
-           fmt::format("{} requests {} of {}, and GPUs are counted in whole numbers", in_container(container, place),
-                       shown(value), name),
-           fmt::format("{}.resources.{}", place.path(), side),
-           fmt::format("request whole devices, a MIG instance, or a share with {}", words::kGpuMilliResource),
-           container["name"].string()});
+      out.push_back({"gpu-whole",
+                     fmt::format("{} requests {} of {}, and GPUs are counted in whole numbers",
+                                 in_container(container, place), shown(value), name),
+                     fmt::format("{}.resources.{}", place.path(), side),
+                     fmt::format("request whole devices, a MIG instance, or a share with {}", words::kGpuMilliResource),
+                     container["name"].string()});
       return;  // reported once for both
     }
   });
@@ -157,8 +156,8 @@ void toleration_key(const Case& one, Findings& out) {
   const auto& all = one.spec()["tolerations"].items();
   const auto blanket = [](const Json& t) { return t["operator"].string() == "Exists" && t["key"].string().empty(); };
   if (std::ranges::none_of(all, blanket)) return;
-  out.push_back({"toleration-key", "the pod tolerates every taint, by a toleration without a key",
-                 "tolerations", fmt::format("name the keys: {}, and that of its pool", one.settings.gpu_taint)});
+  out.push_back({"toleration-key", "the pod tolerates every taint, by a toleration without a key", "tolerations",
+                 fmt::format("name the keys: {}, and that of its pool", one.settings.gpu_taint)});
 }
 
 /// The API server refuses the pods, not the template. Without this finding the pods would just never be created.

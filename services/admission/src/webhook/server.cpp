@@ -29,7 +29,8 @@ http::Response respond(const http::Request& request, const Settings& settings, c
   if (!review) return refused(review.error());
   const auto subject = review->subject();
   if (!mutates) return http::json(200, answer(*review, validate(subject, settings, view)));
-  return http::json(200, answer(*review, subject.object->is_object() ? mutate_and_mark(subject, settings, view) : Json()));
+  return http::json(200,
+                    answer(*review, subject.object->is_object() ? mutate_and_mark(subject, settings, view) : Json()));
 }
 
 struct Server::Impl {

@@ -38,8 +38,7 @@ void gpu_priority(const Case& one, Findings& out) {
   const auto check = [&](const std::string& name, const char* field) {
     if (name.empty()) return;
     if (name.starts_with(kSystemClasses)) {
-      out.push_back({"gpu-priority",
-                     fmt::format("{} is for system components, and no quota counts it", name), field,
+      out.push_back({"gpu-priority", fmt::format("{} is for system components, and no quota counts it", name), field,
                      "name a priority class of your own"});
     }
     for (const auto& use : one.facts().priorities) {

@@ -207,8 +207,7 @@ TEST(Aging, PriorityRisesAndEngineWakesForIt) {
     out = world.step({Tick{}});
     EXPECT_EQ(out.wake_at, kBegin + (i + 1) * 1h);
   }
-  EXPECT_NE(world.cause("old", "Aging").find("is 6 instead of 0"), std::string::npos)
-      << world.cause("old", "Aging");
+  EXPECT_NE(world.cause("old", "Aging").find("is 6 instead of 0"), std::string::npos) << world.cause("old", "Aging");
   world.step({world.job("new", 8, 0s, 5)});
   world.finish("runs");
   EXPECT_TRUE(world.runs("old"));

@@ -230,9 +230,9 @@ class Runner {
     }
     if (w[0] == "answer") {
       static const std::map<std::string, Verdict> kVerdicts{{"pending", Verdict::kPending},
-                                                        {"ready", Verdict::kReady},
-                                                        {"retry", Verdict::kRetry},
-                                                        {"rejected", Verdict::kRejected}};
+                                                            {"ready", Verdict::kReady},
+                                                            {"retry", Verdict::kRetry},
+                                                            {"rejected", Verdict::kRejected}};
       return AnswerCheck{WorkloadUid(w[1]),
                          {},
                          {},
@@ -327,7 +327,7 @@ class Runner {
     }
     if (w[0] == "spent") {  // "spent one 1 90m usd=3 final": GPU time and dollars of an attempt
       return SpendingUpdated{WorkloadUid(w[1]), std::stoi(w[2]), std::stoll(value("usd", "0")) * 1'000'000'000,
-                        read_duration(w[3]).count(), has("final")};
+                             read_duration(w[3]).count(), has("final")};
     }
     if (w[0] == "deleted") {  // "deleted ClusterQueue a", "deleted LocalQueue team/q"
       const auto name = split(w[2], '/');
@@ -353,7 +353,8 @@ class Runner {
                                                          {"bound", Answer::kBound},
                                                          {"released", Answer::kReleased},
                                                          {"expired", Answer::kExpired}};
-      PlacementUpdated updated{WorkloadUid(w[1]), std::stoi(w[2]), kStates.at(w[3]), "r-" + w[1], value("reason", ""), {}};
+      PlacementUpdated updated{WorkloadUid(w[1]), std::stoi(w[2]),     kStates.at(w[3]),
+                               "r-" + w[1],       value("reason", ""), {}};
       if (value("expires", "") != "") updated.expires = now_ + read_duration(value("expires", ""));
       return updated;
     }
@@ -364,18 +365,18 @@ class Runner {
     }
     if (w[0] == "evict") {
       return EvictionRequested{WorkloadUid(w[1]), std::stoi(w[2]), w[3], {}, now_ + read_duration(value("in", "120s")),
-                           value("uri", ""),  "autoscaler"};
+                               value("uri", ""),  "autoscaler"};
     }
     // "propose 7 big 1 small-a/1,small-b/1/moves cents=41": preemptor and victims, which may also be migrated; also
     // move, withdrawn
     if (w[0] == "propose") {
       ProposalUpdated updated{std::stoll(w[1]),
-                          WorkloadUid(w[2]),
-                          std::stoi(w[3]),
-                          has("move"),
-                          {},
-                          std::stoll(value("cents", "0")) * 10'000,
-                          has("withdrawn")};
+                              WorkloadUid(w[2]),
+                              std::stoi(w[3]),
+                              has("move"),
+                              {},
+                              std::stoll(value("cents", "0")) * 10'000,
+                              has("withdrawn")};
       for (const auto& victim : split(w.size() > 4 && w[4].find('/') != std::string::npos ? w[4] : "", ',')) {
         const auto parts = split(victim, '/');
         updated.victims.push_back({WorkloadUid(parts[0]), std::stoi(parts[1]), parts.size() > 2});

@@ -247,7 +247,8 @@ TEST_F(WhenTest, RunTimeRowsAreBoundedAndComplete) {
     for (int rest = i, k = 0; k < 4; ++k, rest /= 16) name += static_cast<char>('g' + rest % 16);
     auto one = job(name, 1);
     (void)engine.step(std::vector<Command>{one}, now);
-    (void)engine.step(std::vector<Command>{PlacementUpdated{WorkloadUid(name), 1, Answer::kReserved, "r", {}, {}}}, now);
+    (void)engine.step(std::vector<Command>{PlacementUpdated{WorkloadUid(name), 1, Answer::kReserved, "r", {}, {}}},
+                      now);
     now += 1s;
     one.complete = true;
     (void)engine.step(std::vector<Command>{one}, now);

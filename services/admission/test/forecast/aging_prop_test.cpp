@@ -29,7 +29,7 @@ TEST(Aging, RisesToCeilingWithinBound) {
 
 RC_GTEST_PROP(AgingProperty, ChangesAtStatedTimes, ()) {
   const Aging rule{Duration(*rc::gen::inRange<std::int64_t>(1, 1'000'000'000'000)),
-                    *rc::gen::arbitrary<std::int32_t>()};
+                   *rc::gen::arbitrary<std::int32_t>()};
   const auto base = *rc::gen::arbitrary<std::int32_t>();
   const Duration waited(*rc::gen::inRange<std::int64_t>(0, 2 * rule.bound.count()));
   const auto next = rule.next_change(base, waited);

@@ -1,8 +1,8 @@
 #include "qm/admission/forecast/eta.hpp"
 
-#include "qm/admission/kueue/forest.hpp"
 #include "qm/admission/forecast/chance.hpp"
 #include "qm/admission/forecast/correction.hpp"
+#include "qm/admission/kueue/forest.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,8 +1,8 @@
 // Backfill in the scheduler: no workload of a strict queue starts later than without it while run times hold, and
 // utilization is higher.
+#include "qm/admission/forecast/reservations.hpp"
 #include "qm/admission/kueue/continuous.hpp"
 #include "qm/admission/kueue/forest.hpp"
-#include "qm/admission/forecast/reservations.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -122,7 +122,9 @@ TEST(RunTimes, NarrowerJobClassIsWeightedByItsObservations) {
       times.ended(id, LifeTable::End::kEnded, at(hours(1)) + run);
     }
   };
-  const auto median = [&](const JobClass& job_class) { return h(times.of(job_class, {}, at(hours(24))).quantile(0.5)); };
+  const auto median = [&](const JobClass& job_class) {
+    return h(times.of(job_class, {}, at(hours(24))).quantile(0.5));
+  };
   EXPECT_NEAR(h(times.of(kBert, {}, at(hours(1))).quantile(0.5)), 1.0 / 3, 0.02);  // the prior
   ran({"cv", "8 gpu", "resnet"}, hours(1), 200);
   const RunTimes before = times;

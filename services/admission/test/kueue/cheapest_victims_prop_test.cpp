@@ -111,7 +111,8 @@ bool as_cheap_as_any() {
   auto least = Instance::lost(plain);
   const bool borrows = instance.borrows_after(plain);
   for (unsigned kept = 0; kept < 1U << free.size(); ++kept) {
-    for (std::size_t i = 0; i < free.size(); ++i) free[i]->stake.min_runtime_until = (kept >> i & 1U) != 0 ? kNow + 1 : kNow;
+    for (std::size_t i = 0; i < free.size(); ++i)
+      free[i]->stake.min_runtime_until = (kept >> i & 1U) != 0 ? kNow + 1 : kNow;
     const auto other = instance.victims(0);
     if (other.empty() || strongest_of(other) > strongest_of(plain)) continue;
     const auto taken = std::ranges::count_if(other, [](const Target& target) { return !target.work->evicted; });

@@ -159,8 +159,7 @@ TEST_F(KueueCycle, AdmissionRestartsFlavorScanOfNonHead) {
   cycle_->requeue();
   add("strict", 1, 9);
   EXPECT_EQ(run(), "+3@firstx1") << "of higher priority";
-  EXPECT_EQ(run(), "+2@firstx1")
-      << "the usage of its queue changed, so the scan starts at the first flavor";
+  EXPECT_EQ(run(), "+2@firstx1") << "the usage of its queue changed, so the scan starts at the first flavor";
 }
 
 TEST_F(KueueCycle, ChangedQuotaRestartsFlavorScansOfTree) {

@@ -248,8 +248,9 @@ TEST(RecordedLoops, EndWhereDisplacementsAreKept) {
   EXPECT_GT(turning, 0);
   EXPECT_GT(twice, 0) << "after a run in between it may preempt again";
   std::cout << capped << " traces reach the cap, " << turning << " by ping-pong with " << preempted_before
-            << " preemptions so far; with displacements " << restless << " do not terminate, and there are " << preempted
-            << " preemptions; in " << twice << " traces one happens twice, after its preemptor ran in between\n";
+            << " preemptions so far; with displacements " << restless << " do not terminate, and there are "
+            << preempted << " preemptions; in " << twice
+            << " traces one happens twice, after its preemptor ran in between\n";
 }
 
 }  // namespace displacements_test

@@ -221,7 +221,8 @@ TEST_F(PodSetUpdates, WorkloadObjectUpdatesAreReadWithTheirCheck) {
   // A check state in an object has no caller that could get an error: the workload stays gated and reports why.
   EXPECT_TRUE(workload().gated);
   const auto why = engine_.explain(workload(), now_);
-  EXPECT_NE(why.summary.find("model is h100 from flavor h100, and a100 in the update"), std::string::npos) << why.summary;
+  EXPECT_NE(why.summary.find("model is h100 from flavor h100, and a100 in the update"), std::string::npos)
+      << why.summary;
   object.set("status")
       .set("admissionChecks")
       .items_mut()[0]

@@ -87,9 +87,8 @@ TEST_F(QueueFieldCases, QuotaLoweredBelowUsageIsNotBorrowed) {
 
   const auto e = why("f05-wait");
   ASSERT_EQ(e.causes.size(), 1U);
-  EXPECT_EQ(
-      e.causes[0].message,
-      "2 of nvidia.com/gpu wanted in flavor fx, 0 left for ClusterQueue f05, where usage exceeds quota by 4");
+  EXPECT_EQ(e.causes[0].message,
+            "2 of nvidia.com/gpu wanted in flavor fx, 0 left for ClusterQueue f05, where usage exceeds quota by 4");
   EXPECT_EQ(e.causes[0].remedy, "wait until workloads of the queue release 6");
   const auto found = remedies_of("f05-wait");
   EXPECT_EQ(found.at("RaiseQuota"),

@@ -73,7 +73,8 @@ TEST(Reclaim, QueueKeepsItsDeserved) {
   Cluster cluster{*Queues::plant({owed("needy", 12), owed("a", 6)}, {12})};
   for (int i = 0; i < 6; ++i) cluster.run("a", fmt::format("a{}", i), 2);
   EXPECT_EQ(cluster.reclaimed("needy", 6), (Names{"a5", "a4", "a3"}));
-  EXPECT_EQ(cluster.reclaimed("needy", 7), Names{}) << "the fourth is within the deserved amount of a: no victim without gain";
+  EXPECT_EQ(cluster.reclaimed("needy", 7), Names{})
+      << "the fourth is within the deserved amount of a: no victim without gain";
 }
 
 TEST(Reclaim, ByWeightsUntilShareIsReached) {

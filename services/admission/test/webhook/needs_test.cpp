@@ -90,9 +90,10 @@ std::string refused(const Json& pod, bool job = false) {
 }
 
 TEST(Needs, UnsatisfiableNeedsAreRefusedByField) {
-  EXPECT_EQ(refused(pod_of(R"("quartermaster.dev/gpu-memory":"ten")")),
-            "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: \"ten\" is not a valid amount of GPU "
-            "memory (gpu-share): write it as 10Gi");
+  EXPECT_EQ(
+      refused(pod_of(R"("quartermaster.dev/gpu-memory":"ten")")),
+      "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: \"ten\" is not a valid amount of GPU "
+      "memory (gpu-share): write it as 10Gi");
   EXPECT_EQ(
       refused(pod_of(R"("quartermaster.dev/gpu-memory":"81Gi")")),
       "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: 81Gi of GPU memory are needed, "
@@ -110,20 +111,18 @@ TEST(Needs, UnsatisfiableNeedsAreRefusedByField) {
       refused(pod_of(kMemory, R"("node-type":"gpu")")),
       "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: 10Gi of GPU memory are requested "
       "without a GPU model (gpu-share): choose a model with the node selector nvidia.com/gpu.product");
-  EXPECT_EQ(
-      refused(pod_of(R"("quartermaster.dev/gpu-memroy":"10Gi")")),
-      "metadata.annotations[quartermaster.dev/gpu-memroy]: the GPU need of the pod: is not a known requirement "
-      "of a GPU (gpu-share): use quartermaster.dev/gpu-memory or quartermaster.dev/gpu-sms");
+  EXPECT_EQ(refused(pod_of(R"("quartermaster.dev/gpu-memroy":"10Gi")")),
+            "metadata.annotations[quartermaster.dev/gpu-memroy]: the GPU need of the pod: is not a known requirement "
+            "of a GPU (gpu-share): use quartermaster.dev/gpu-memory or quartermaster.dev/gpu-sms");
 }
 
 TEST(Needs, RefusedTogetherWithOtherGpus) {
   for (const char* gpu :
        {R"("nvidia.com/gpu":"1")", R"("nvidia.com/mig-1g.20gb":"1")", R"("nvidia.com/mig-1g.10gb":"2")"}) {
     const auto resources = fmt::format(R"({{"requests":{{"cpu":"1","memory":"1Gi"}},"limits":{{{}}}}})", gpu);
-    EXPECT_EQ(
-        refused(pod_of(kMemory, kH100, resources)),
-        "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: is 1 "
-        "nvidia.com/mig-1g.10gb, and the containers request other GPUs (gpu-share): remove one of the two")
+    EXPECT_EQ(refused(pod_of(kMemory, kH100, resources)),
+              "metadata.annotations[quartermaster.dev/gpu-memory]: the GPU need of the pod: is 1 "
+              "nvidia.com/mig-1g.10gb, and the containers request other GPUs (gpu-share): remove one of the two")
         << gpu;
   }
   EXPECT_EQ(refused(pod_of(kMemory, kH100,

@@ -121,7 +121,8 @@ TEST(NetworkPolicies, ShippedTenantMayDownloadAndResolveNames) {  // S-367
   EXPECT_FALSE(may({policy}, a, b, 443));
   EXPECT_TRUE(may({policy}, a, a, 29500));
   EXPECT_TRUE(may({policy}, a, outside("93.184.216.34"), 443));
-  EXPECT_FALSE(may({policy}, a, outside("169.254.169.254"), 443)) << "the metadata service of the cloud has credentials";
+  EXPECT_FALSE(may({policy}, a, outside("169.254.169.254"), 443))
+      << "the metadata service of the cloud has credentials";
   EXPECT_TRUE(may({policy}, a, pod("kube-system"), 53, "UDP"));
   EXPECT_EQ(codes(policy), "");
 }

@@ -117,9 +117,11 @@ TEST(Mutation, GatesPodsInTheirQueue) {
     return pod;
   };
   const auto* in_queue = R"({"kueue.x-k8s.io/queue-name":"mine"})";
-  EXPECT_EQ(pod_of(owned("Job", in_queue), with_default_queue()), "mine||default-scheduler") << "its Job is the workload";
+  EXPECT_EQ(pod_of(owned("Job", in_queue), with_default_queue()), "mine||default-scheduler")
+      << "its Job is the workload";
   EXPECT_EQ(pod_of(owned("ReplicaSet", in_queue), {}), "mine|" + gate + "|quartermaster");
-  EXPECT_EQ(pod_of(owned("ReplicaSet", "{}"), with_default_queue()), kPodLeft) << "serving pods are not queued by default";
+  EXPECT_EQ(pod_of(owned("ReplicaSet", "{}"), with_default_queue()), kPodLeft)
+      << "serving pods are not queued by default";
   EXPECT_EQ(pod_of(owned("DaemonSet", in_queue), {}), "mine||default-scheduler");
   EXPECT_EQ(pod_of(owned("PyTorchJob", in_queue, "kubeflow.org/v1"), {}), "mine||default-scheduler")
       << "it is suspended as a whole";
@@ -161,7 +163,8 @@ TEST(Mutation, LeavesOtherObjectsUnchanged) {
   EXPECT_EQ(pod_of(kPod, kueues), kPodLeft);
   auto other_binds = view;
   other_binds.manages_binding = [](const std::string&) { return false; };
-  EXPECT_EQ(job_of(kJob, other_binds), "default|true|default-scheduler") << "quota by Quartermaster, bound by another scheduler";
+  EXPECT_EQ(job_of(kJob, other_binds), "default|true|default-scheduler")
+      << "quota by Quartermaster, bound by another scheduler";
 }
 
 // The same sentence as the cause OtherScheduler of an explanation (test/cases/usage.txt).
@@ -283,7 +286,8 @@ TEST(Mutation, DefaultsGpuRequestsToLimits) {  // S-370 S-058
   const auto out = mutate(created(job, "Job"), {}, {});
   const auto& containers = out.path("spec.template.spec")["containers"];
   EXPECT_EQ(containers.at(0)["resources"]["requests"].dump(), R"({"nvidia.com/gpu":"1"})");
-  EXPECT_EQ(containers.at(1)["resources"]["requests"].dump(), R"({"nvidia.com/gpu":1})") << "explicit requests are kept";
+  EXPECT_EQ(containers.at(1)["resources"]["requests"].dump(), R"({"nvidia.com/gpu":1})")
+      << "explicit requests are kept";
 }
 
 // ---- modes of the rules
@@ -352,7 +356,8 @@ const Json kHeld =
 std::string by_hand(const Json& was, const char* patch, const Settings& settings = {}, const View& view = {},
                     const char* user = "alice") {
   const auto is = changed(was, patch);
-  const auto verdict = validate(updated(was, is, was["spec"].contains("template") ? "Job" : "Pod", user), settings, view);
+  const auto verdict =
+      validate(updated(was, is, was["spec"].contains("template") ? "Job" : "Pod", user), settings, view);
   std::string out;
   for (const auto& f : verdict.refusals) out += f.rule + " " + f.field + ";";
   return out;
@@ -443,10 +448,9 @@ TEST(ManualUpdates, ReasonNamesRemedy) {
   const auto is = changed(kHeld, R"({"spec":{"suspend":false}})");
   const auto verdict = validate(updated(kHeld, is), {}, {});
   ASSERT_EQ(verdict.refusals.size(), 1U);
-  EXPECT_EQ(
-      verdict.refusals[0].to_string(),
-      "Job team/train is held by Quartermaster until it is admitted (held): qmctl why team/train shows why it is "
-      "pending; to start it sooner, raise its priority or its quota");
+  EXPECT_EQ(verdict.refusals[0].to_string(),
+            "Job team/train is held by Quartermaster until it is admitted (held): qmctl why team/train shows why it is "
+            "pending; to start it sooner, raise its priority or its quota");
 }
 
 }  // namespace policy_test

@@ -284,7 +284,8 @@ TEST(RequiredLabels, EachMissingLabelIsNamed) {  // S-021 S-022
   EXPECT_NE(judged(other).find("one of inference, training, batch"), std::string::npos);
   other = all;
   other["cost-center"] = "${CC_CODE}";
-  EXPECT_NE(judged(other).find("cost-center=${CC_CODE} is not allowed"), std::string::npos) << "an unexpanded placeholder";
+  EXPECT_NE(judged(other).find("cost-center=${CC_CODE} is not allowed"), std::string::npos)
+      << "an unexpanded placeholder";
 }
 
 TEST(RequiredRequests, GpuPodMustRequestCpuAndMemory) {  // S-009

@@ -85,9 +85,9 @@ spec: {{clusterQueue: webhook-test}}
                     "kubeconfig:" + env("KUBECONFIG"),
                     "--config",
                     dir_.path() + "/queues.yaml"};
-    for (const auto& set :
-         {std::string("placement=none"), "webhook=" + webhook_address, "webhook-url=https://" + webhook_address_,
-          "webhook-service=" + home_ + "/admission", "webhook-only=webhook-test=" + team_, std::string("webhook-own=admin")}) {
+    for (const auto& set : {std::string("placement=none"), "webhook=" + webhook_address,
+                            "webhook-url=https://" + webhook_address_, "webhook-service=" + home_ + "/admission",
+                            "webhook-only=webhook-test=" + team_, std::string("webhook-own=admin")}) {
       options.argv.emplace_back("--set");
       options.argv.push_back(set);
     }

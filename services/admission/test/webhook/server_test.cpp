@@ -81,7 +81,8 @@ TEST(WebhookServer, RefusesInvalidRequestsWithReason) {
   get.target = "/readyz";
   EXPECT_EQ(running.client->send(get)->status, 200);
   EXPECT_EQ(running.post("/mutate", std::string(8192, ' ')).status, 413);
-  EXPECT_EQ(running.post("/mutate", review_of(Json(), "Pod", "DELETE")).status, 200) << "reviews of other kinds are allowed";
+  EXPECT_EQ(running.post("/mutate", review_of(Json(), "Pod", "DELETE")).status, 200)
+      << "reviews of other kinds are allowed";
 }
 
 TEST(WebhookServer, UsesNewViewAtOnce) {

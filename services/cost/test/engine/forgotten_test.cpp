@@ -29,15 +29,15 @@ TEST(Forgotten, AForgottenInstanceThatIsFoundAgainUnderAnyKeyRunsOn) {
   for (const auto& [claim, version] : {std::pair("i-1", 1), std::pair("claim-x", 1)}) {
     Engine engine;
     const InstanceUpdated first{InstanceId("i-1"),
-                              ClaimName("claim-x"),
-                              7,
-                              "t",
-                              "z",
-                              "on-demand",
-                              NodeName("n"),
-                              1,
-                              from_micros(1'000'000),
-                              {}};
+                                ClaimName("claim-x"),
+                                7,
+                                "t",
+                                "z",
+                                "on-demand",
+                                NodeName("n"),
+                                1,
+                                from_micros(1'000'000),
+                                {}};
     std::vector<Engine::Command> batch{
         PriceApplied{PricePlan{"p", {{"t", "", "", HourlyRate{Money::nano(3'600'000'000'000)}}}}, {}}, first};
     engine.step(batch, from_micros(20'000'000));

@@ -22,9 +22,9 @@ std::vector<Engine::Command> fleet(std::int64_t instances) {
       Member member{node, {}, minute(5 + 25 * (job / 2)), minute(28 + 25 * (job / 2))};
       for (int d = 0; d < 4; ++d) member.devices.push_back({job % 2 * 4 + d, 1000});
       out.push_back(AssignmentUpdated{{WorkloadUid(fmt::format("w-{}-{}", i, job)), 1},
-                                    1,
-                                    {fmt::format("team-{}", (i + job) % 40), "ns", fmt::format("w-{}-{}", i, job)},
-                                    {member}});
+                                      1,
+                                      {fmt::format("team-{}", (i + job) % 40), "ns", fmt::format("w-{}-{}", i, job)},
+                                      {member}});
     }
   }
   return out;

@@ -104,7 +104,7 @@ std::string Script::line(const std::vector<std::string>& words) {
     plan_.entries.clear();
   } else if (verb == "spot") {
     pending_.push_back(SpotPriceUpdated{SpotPool{words[1], words[2]}, HourlyRate{*Money::parse_usd(words[3])},
-                                      time_option(words, "from"), ++version_});
+                                        time_option(words, "from"), ++version_});
   } else if (verb == "launch") {
     auto& i = instances_[words[1]];
     i = {InstanceId(words[1]),
@@ -125,7 +125,7 @@ std::string Script::line(const std::vector<std::string>& words) {
     pending_.push_back(i);
   } else if (verb == "node") {
     pending_.push_back(NodeUpdated{NodeName(words[1]), InstanceId(words[2]), state(words[3]), time_option(words, "at"),
-                                 std::stoi(option(words, "gpus", "0")), ++version_});
+                                   std::stoi(option(words, "gpus", "0")), ++version_});
   } else if (verb == "bind") {
     auto& a = assignments_[words[1]];
     a.id = attempt(words[1]);

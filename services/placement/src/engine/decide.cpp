@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::int32_t kLastRound = 3;  // of offers to pending workloads
 
-
 /// A total order. Of simultaneous requests the one that admission decided first comes first: it may have
 /// preempted others for its quota. If a later one used its nodes, that one would be preempted again.
 struct QueuePosition {
@@ -38,7 +37,8 @@ struct QueuePosition {
 /// pool.
 class WorkloadTypeIsolation final : public NodeConstraint {
  public:
-  WorkloadTypeIsolation(std::uint32_t type, GpuPool pool, const std::vector<std::string>& names, InterPodConstraints* others)
+  WorkloadTypeIsolation(std::uint32_t type, GpuPool pool, const std::vector<std::string>& names,
+                        InterPodConstraints* others)
       : NodeConstraint(others), type_(type), pool_(pool), names_(names) {}
 
  private:
@@ -50,7 +50,9 @@ class WorkloadTypeIsolation final : public NodeConstraint {
       return fmt::format("with pods for {}", names_[static_cast<std::size_t>(std::countr_zero(types))]);
     return pool_ == GpuPool::kWhole ? "with GPUs in slices" : "with whole GPUs";
   }
-  [[nodiscard]] std::uint32_t strange(const NodeCapacity& capacity) const { return type_ == 0 ? 0 : capacity.types & ~type_; }
+  [[nodiscard]] std::uint32_t strange(const NodeCapacity& capacity) const {
+    return type_ == 0 ? 0 : capacity.types & ~type_;
+  }
   [[nodiscard]] bool wrong_pool(const NodeCapacity& capacity) const {
     return pool_ != GpuPool::kAny && capacity.slices != (pool_ == GpuPool::kSlices);
   }
@@ -82,8 +84,9 @@ template <class Attempt>
 PlacementResult place_near(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity, Attempt&& attempt) {
   std::int64_t pods = 0, gpus = 0;
   for (const PodSet& set : pod_sets) pods += set.count, gpus += set.count * set.shape.gpu.whole;
-  const bool uses_fabric = pods > 1 && gpus > 1 &&
-                    std::ranges::any_of(free_capacity, [](const auto& node) { return has_fabric(*node.second.facts); });
+  const bool uses_fabric = pods > 1 && gpus > 1 && std::ranges::any_of(free_capacity, [](const auto& node) {
+                             return has_fabric(*node.second.facts);
+                           });
   if (!uses_fabric) return attempt(free_capacity, nullptr);
   FreeCapacity tried = free_capacity;
   auto anywhere = attempt(tried, nullptr);
@@ -97,7 +100,7 @@ PlacementResult place_near(const std::vector<PodSet>& pod_sets, FreeCapacity& fr
     for (const FabricDomain& domain : fabric_domains(free_capacity)) {
       if (domain.idle_gpus < gpus) continue;
       const TopologyPart part{fmt::format("fabric domain {}", domain.name),
-                      [&](const NodeName&, const NodeFacts& facts) { return is_in(domain, facts); }};
+                              [&](const NodeName&, const NodeFacts& facts) { return is_in(domain, facts); }};
       if (!is_elastic(pod_sets)) {
         auto inside = attempt(free_capacity, &part);
         if (inside.plan) return inside;
@@ -132,17 +135,20 @@ void Engine::decide_pending() {
     const auto grows = [&](const WorkloadUid& uid) {
       const Workload& workload = *tables_.workloads.find(uid);
       const Instant since = tables_.assignments.find({uid, workload.attempt})->decided;
-      positions.push_back({workload.spec.priority, true, since, workload.quota_reserved, workload.quota_facts.queue_position, uid});
+      positions.push_back(
+          {workload.spec.priority, true, since, workload.quota_reserved, workload.quota_facts.queue_position, uid});
     };
     if (first && all) std::ranges::for_each(index_.below_size, grows);
-    for (const WorkloadUid& uid : (first && all) || constraints_changed ? index_.without_placement : scratch_.reservation_waiters) {
+    for (const WorkloadUid& uid :
+         (first && all) || constraints_changed ? index_.without_placement : scratch_.reservation_waiters) {
       if (first && !all && index_.below_size.contains(uid)) grows(uid);
       if (!index_.without_placement.contains(uid)) continue;
       const Workload& workload = *tables_.workloads.find(uid);
       const bool asks = first && (all || scratch_.reservation_waiters.contains(uid));
       if (!asks && !index_.pods_with_rules.contains(uid) && !index_.affinity_waiters.contains(uid)) continue;
       const Instant since = workload.short_since == Instant{} ? scratch_.now : workload.short_since;
-      positions.push_back({workload.spec.priority, false, since, workload.quota_reserved, workload.quota_facts.queue_position, uid});
+      positions.push_back(
+          {workload.spec.priority, false, since, workload.quota_reserved, workload.quota_facts.queue_position, uid});
     }
     std::ranges::sort(positions, std::less<>());
     if (!positions.empty() || (first && all)) refresh_scores();
@@ -165,10 +171,12 @@ void Engine::refresh_scores() {
   if (const DemandMix* mix = tables_.mix.find(0)) index_.preference.weigh(*mix);
 }
 
-PlacementResult Engine::place(const PlacementRequest& request, FreeCapacity& free_capacity, const Preference& preference, Shortlists* lists, ResultDetail wanted,
-                     const Where& where) const {
+PlacementResult Engine::place(const PlacementRequest& request, FreeCapacity& free_capacity,
+                              const Preference& preference, Shortlists* lists, ResultDetail wanted,
+                              const Where& where) const {
   if (request.pool == GpuPool::kSlices) {  // a preference, not a constraint
-    if (auto placed = place_in(request, free_capacity, preference, lists, std::max(wanted, ResultDetail::kPlan), where); placed.plan)
+    if (auto placed = place_in(request, free_capacity, preference, lists, std::max(wanted, ResultDetail::kPlan), where);
+        placed.plan)
       return placed;
     PlacementRequest migration_target = request;
     migration_target.pool = GpuPool::kAny;
@@ -197,15 +205,17 @@ Engine::RequestWithVolumes Engine::mounted(const PlacementRequest& request) cons
   return out;
 }
 
-PlacementResult Engine::place_in(const PlacementRequest& request, FreeCapacity& free_capacity, const Preference& preference, Shortlists* lists,
-                        ResultDetail wanted, const Where& where) const {
+PlacementResult Engine::place_in(const PlacementRequest& request, FreeCapacity& free_capacity,
+                                 const Preference& preference, Shortlists* lists, ResultDetail wanted,
+                                 const Where& where) const {
   const auto& [asked_sets, rules, type, pool, own_claims] = request;
   const RequestWithVolumes mounts = mounted(request);
   const auto& [pod_sets, likes, one_node, blocked] = mounts;
   if (!blocked.empty()) return {std::nullopt, {blocked}};
   // Within one part of the fleet, or anywhere.
   const auto place_sets = [&, &templates = likes, bound = !one_node.empty(), &asked_rules = rules, asked_type = type,
-                    asked_pool = pool](const std::vector<PodSet>& sets, FreeCapacity& among, const TopologyPart* within, ResultDetail what) {
+                           asked_pool = pool](const std::vector<PodSet>& sets, FreeCapacity& among,
+                                              const TopologyPart* within, ResultDetail what) {
     std::optional<RuleBookConstraints> constraints;
     if (!asked_rules.empty()) constraints.emplace(*index_.book, templates);
     InterPodConstraints* inter_pod = constraints ? &*constraints : nullptr;
@@ -229,10 +239,12 @@ PlacementResult Engine::place_in(const PlacementRequest& request, FreeCapacity& 
     // Pods that are placed one by one get the same placements either way.
     const bool alike =
         sets.size() == 1 && !templates.empty() && templates[0] && RuleBookConstraints::one_by_one(templates[0]->rules);
-    if (is_elastic(sets) && (!alike || where.recovery != nullptr) && (where.recovery != nullptr || !has_topology(sets))) {
+    if (is_elastic(sets) && (!alike || where.recovery != nullptr) &&
+        (where.recovery != nullptr || !has_topology(sets))) {
       auto whole = sets;
       for (PodSet& set : whole) set.min_count = 0;
-      if (auto placed = place_sets(whole, among, within, std::max(wanted, ResultDetail::kPlan)); placed.plan) return placed;
+      if (auto placed = place_sets(whole, among, within, std::max(wanted, ResultDetail::kPlan)); placed.plan)
+        return placed;
     }
     return place_sets(sets, among, within, wanted);
   };
@@ -283,7 +295,8 @@ void Engine::reserve_places(const AttemptId& id, std::span<const Member> members
     book_node(member.node);
     index_.lists.touch(member.node);
     // Zones of pods without devices may differ when all pods are counted again in order.
-    if (NodeCapacity& capacity = index_.free_capacity.at(member.node); !capacity.zones.empty() || is_spare(*capacity.facts))
+    if (NodeCapacity& capacity = index_.free_capacity.at(member.node);
+        !capacity.zones.empty() || is_spare(*capacity.facts))
       capacity = capacity_of(member.node);
   }
   scratch_.attempts.insert(id);
@@ -333,7 +346,8 @@ void Engine::decide(const WorkloadUid& uid, std::map<PlacementRequest, std::stri
     if (instead) end_defrag("CapacityUsedByOthers"), known_unschedulable.clear();
     end_repartition(uid);
     restore_holds(hypothetical);
-    if (!hypothetical.empty()) scratch_.proposals_to_recheck.insert(index_.with_proposal.begin(), index_.with_proposal.end());
+    if (!hypothetical.empty())
+      scratch_.proposals_to_recheck.insert(index_.with_proposal.begin(), index_.with_proposal.end());
     reserve_places(id, tables_.assignments.find(id)->members);
     return;
   }
@@ -403,7 +417,8 @@ bool Engine::requeue_fitting(const std::set<WorkloadUid>& pending, std::int32_t 
     const PlacementRequest request = request_for(entry.uid);
     if (known_unschedulable.contains(request) && !index_.repartitioned_for.contains(entry.uid)) continue;
     // Capacity repartitioned for it is available to it with or without quota.
-    const auto hypothetical = index_.repartitioned_for.contains(entry.uid) ? release_holds(entry.uid) : std::vector<NodeName>();
+    const auto hypothetical =
+        index_.repartitioned_for.contains(entry.uid) ? release_holds(entry.uid) : std::vector<NodeName>();
     const auto placed = place(request, index_.free_capacity, index_.preference, &index_.lists, ResultDetail::kPlan);
     restore_holds(hypothetical);
     if (!placed.plan) {

@@ -92,8 +92,8 @@ bool Engine::has_awaited(const AttemptId& id, const Assignment& row) const {
 /// Ranks of a set that are placed in one request: a slice, or all awaited ones.
 struct Engine::Unit {
   std::vector<std::int32_t> ranks;
-  PodSet asked;             // with the number of these ranks
-  std::vector<TopologyPart> parts;  // tried in order; empty = anywhere
+  PodSet asked;                                            // with the number of these ranks
+  std::vector<TopologyPart> parts;                         // tried in order; empty = anywhere
   std::vector<std::pair<std::string, std::string>> bound;  // required node labels
 };
 
@@ -200,7 +200,8 @@ bool Engine::place_awaited(const WorkloadUid& uid) {
       for (std::size_t i = 0; i < tries && !unit.ranks.empty(); ++i) {
         more.pod_sets[0].count = static_cast<std::int32_t>(unit.ranks.size());
         const TopologyPart* part = unit.parts.empty() ? nullptr : &unit.parts[i];
-        auto placed = place(more, index_.free_capacity, index_.preference, &index_.lists, ResultDetail::kPlan, {nullptr, part});
+        auto placed =
+            place(more, index_.free_capacity, index_.preference, &index_.lists, ResultDetail::kPlan, {nullptr, part});
         if (!placed.plan) continue;
         auto& members = placed.plan->members;
         for (std::size_t at = 0; at < members.size(); ++at) {
@@ -229,8 +230,7 @@ void Engine::note_unplaced(const WorkloadUid& uid) {
   }
   if (std::ranges::all_of(next.by_set, [](auto pods) { return pods == 0; })) next.by_set.clear();
   if (next.by_set == workload.unplaced.by_set) return;
-  if (!next.by_set.empty())
-    next.since = workload.unplaced.by_set.empty() ? scratch_.now : workload.unplaced.since;
+  if (!next.by_set.empty()) next.since = workload.unplaced.by_set.empty() ? scratch_.now : workload.unplaced.since;
   tables_.workloads.edit(uid).unplaced = std::move(next);
   index_workload(uid);
   scratch_.demand = true;

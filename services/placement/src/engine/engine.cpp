@@ -58,7 +58,7 @@ void Engine::apply(const NodeUpdated& seen) {
   const Node* old = tables_.nodes.find(seen.node);
   if (old != nullptr && old->facts == seen.facts) return;
   scratch_.capacity_added = scratch_.capacity_added || old == nullptr || old->facts.labels != seen.facts.labels ||
-                  old->facts.taints != seen.facts.taints || old->facts.model != seen.facts.model;
+                            old->facts.taints != seen.facts.taints || old->facts.model != seen.facts.model;
   const bool fresh = old == nullptr;
   Node& node = tables_.nodes.edit(seen.node);
   // Our uncordon removes our annotation together with the cordon; kubectl does not. A cordon without the
@@ -145,7 +145,7 @@ void Engine::apply(const WorkloadUpdated& update) {
     return answer_outdated({uid, old->attempt});
   }
   Workload next{update.spec,         update.attempt,        update.phase, update.quota_reserved,
-                update.order_reason, update.order_deadline, {},          {},
+                update.order_reason, update.order_deadline, {},           {},
                 update.quota_facts};
   if (old != nullptr) next.short_since = old->short_since, next.done = old->done;
   if (old != nullptr && old->attempt == update.attempt) next.unplaced = old->unplaced;
@@ -363,14 +363,16 @@ std::optional<Instant> Engine::next_timer() const {
     if (row.state == ProposalState::kRecovering) at(row.until);
     if (row.state == ProposalState::kAccepted && row.move) at(row.published_at + options_.defrag.settle);
   }
-  if (options_.defrag.on && synced() && !defrag_run().is_active()) at(std::max(defrag_run().next, last_now_ + Duration(1)));
+  if (options_.defrag.on && synced() && !defrag_run().is_active())
+    at(std::max(defrag_run().next, last_now_ + Duration(1)));
   for (const WorkloadUid& uid : options_.preemption.on&& synced() ? index_.without_placement : kNoWorkloads) {
     const auto search = may_search_at(uid);
     if (search) at(std::max({*search, meta().searched + options_.preemption.every, last_now_ + Duration(1)}));
   }
   for (const WorkloadUid& uid : options_.mig_repartition.on&& synced() ? index_.short_of : kNoWorkloads) {
     const auto search = may_repartition_at(uid);
-    if (search) at(std::max({*search, meta().repartition_searched + options_.mig_repartition.every, last_now_ + Duration(1)}));
+    if (search)
+      at(std::max({*search, meta().repartition_searched + options_.mig_repartition.every, last_now_ + Duration(1)}));
   }
   return next;
 }

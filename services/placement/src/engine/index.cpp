@@ -107,7 +107,8 @@ Engine::Index Engine::build_index() const {
   }
   for (const auto& [name, repartition] : tables_.repartitions) {
     put(fresh.index_.with_layout_timer, name, repartition.wake != Instant{});
-    if (repartition.reserved_for && repartition.reserved_for->waits) fresh.index_repartitioned_for(repartition.reserved_for->uid, name, true);
+    if (repartition.reserved_for && repartition.reserved_for->waits)
+      fresh.index_repartitioned_for(repartition.reserved_for->uid, name, true);
   }
   return std::move(fresh.index_);
 }
@@ -127,7 +128,8 @@ void Engine::rebuild() {
   }
   for (const auto& [name, repartition] : tables_.repartitions) {
     put(index_.with_layout_timer, name, repartition.wake != Instant{});
-    if (repartition.reserved_for && repartition.reserved_for->waits) index_repartitioned_for(repartition.reserved_for->uid, name, true);
+    if (repartition.reserved_for && repartition.reserved_for->waits)
+      index_repartitioned_for(repartition.reserved_for->uid, name, true);
   }
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready) index_.not_ready.emplace(name, next_loss(name));
@@ -189,8 +191,8 @@ void Engine::audit() const {
   for (const auto& [name, members] : index_.members) check_node(name);
   // On a copy, since a request updates the lists; and not while hardware shapes are not in the scored mix.
   if (!index_.preference.has_drifted()) Shortlists(index_.lists).audit(index_.free_capacity, index_.preference);
-  QM_ASSERT(index_.free_capacity.size() == tables_.nodes.size(), "{} capacities for {} nodes", index_.free_capacity.size(),
-            tables_.nodes.size());
+  QM_ASSERT(index_.free_capacity.size() == tables_.nodes.size(), "{} capacities for {} nodes",
+            index_.free_capacity.size(), tables_.nodes.size());
   for (const auto& [name, node_capacity] : index_.free_capacity) {
     const auto booked = index_.booked.find(name);
     const auto claims = index_.claims.find(name);
@@ -199,13 +201,16 @@ void Engine::audit() const {
     QM_ASSERT(booked != index_.booked.end() && booked->second == booked_pods_on(name),
               "the rule book has other pods on node {} than its rows", name);
     const NodeCapacity now = capacity_of(name);
-    QM_ASSERT(node_capacity.facts == &tables_.nodes.find(name)->facts, "the free capacity of node {} refers to deleted facts", name);
+    QM_ASSERT(node_capacity.facts == &tables_.nodes.find(name)->facts,
+              "the free capacity of node {} refers to deleted facts", name);
     QM_ASSERT(node_capacity.number == index_.book->index_of(name) && node_capacity.slices == now.slices,
               "the free capacity of node {} has another number or other GPUs than its node", name);
-    QM_ASSERT(now.usable == node_capacity.usable && now.cpu_milli == node_capacity.cpu_milli && now.memory_bytes == node_capacity.memory_bytes &&
-                  now.free_milli == node_capacity.free_milli && now.extended == node_capacity.extended && now.pods == node_capacity.pods &&
-                  now.instances == node_capacity.instances && now.zones == node_capacity.zones && now.types == node_capacity.types &&
-                  now.gpu_pods == node_capacity.gpu_pods && now.alone == node_capacity.alone,
+    QM_ASSERT(now.usable == node_capacity.usable && now.cpu_milli == node_capacity.cpu_milli &&
+                  now.memory_bytes == node_capacity.memory_bytes && now.free_milli == node_capacity.free_milli &&
+                  now.extended == node_capacity.extended && now.pods == node_capacity.pods &&
+                  now.instances == node_capacity.instances && now.zones == node_capacity.zones &&
+                  now.types == node_capacity.types && now.gpu_pods == node_capacity.gpu_pods &&
+                  now.alone == node_capacity.alone,
               "the cached capacity of node {} differs from its rows", name);
   }
 }
@@ -275,8 +280,8 @@ class Folder {
     add(static_cast<std::int64_t>(w.done.size()));
     for (const auto& [set, index] : w.done) all(set, index);
     const QuotaFacts& q = w.quota_facts;
-    all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.min_runtime_until, q.ended_pods, q.queue_position,
-        w.fits_since, w.unplaced.by_set, w.unplaced.since);
+    all(q.queue, q.quota_tree, q.own_queue, q.in_tree, q.admitted, q.saved, q.min_runtime_until, q.ended_pods,
+        q.queue_position, w.fits_since, w.unplaced.by_set, w.unplaced.since);
   }
   void add(const Member& m) {
     all(m.set, m.index, m.node, m.devices, m.pod, m.pod_uid, m.bind_sent, m.bound, m.released, m.lost);
@@ -321,8 +326,8 @@ class Folder {
   void add(const DefragStep::Move& m) { all(m.id, m.places, m.gpu_ms, m.lost_micro_usd); }
   void add(const DefragStep& w) { all(w.nodes, w.gpus, w.moves); }
   void add(const DefragRun& t) {
-    all(t.steps, t.made, t.nodes, t.gpus, t.moves, t.gpu_ms, t.lost_micro_usd, t.reclaimed, t.next, t.hour, t.asked, t.refused,
-        t.last);
+    all(t.steps, t.made, t.nodes, t.gpus, t.moves, t.gpu_ms, t.lost_micro_usd, t.reclaimed, t.next, t.hour, t.asked,
+        t.refused, t.last);
   }
   [[nodiscard]] std::uint64_t value() const { return digest_.value(); }
 

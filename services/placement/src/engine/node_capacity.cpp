@@ -84,7 +84,8 @@ std::int64_t pods_that_fit(const NodeCapacity& capacity, const PodShape& shape) 
   return pods > 0 ? pods_that_align(capacity, shape, pods) : pods;
 }
 
-std::vector<DeviceRef> take(NodeCapacity& capacity, const NodeName& node, const PodShape& shape, std::int32_t device_milli) {
+std::vector<DeviceRef> take(NodeCapacity& capacity, const NodeName& node, const PodShape& shape,
+                            std::int32_t device_milli) {
   QM_ASSERT(pods_that_fit(capacity, shape) > 0, "node {} has no capacity for the pod", node);
   capacity.cpu_milli -= shape.cpu_milli;
   capacity.memory_bytes -= shape.memory_bytes;

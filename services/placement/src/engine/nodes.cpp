@@ -41,7 +41,8 @@ void add_back(NodeCapacity& capacity, const PodShape& shape, const std::vector<D
   for (const auto& [resource, amount] : counted(shape)) capacity.extended[resource] += amount;
   for (const DeviceRef& device : devices) {
     const auto index = static_cast<std::size_t>(device.index);
-    if (index < capacity.free_milli.size()) capacity.free_milli[index] = std::min(1000, capacity.free_milli[index] + device.milli);
+    if (index < capacity.free_milli.size())
+      capacity.free_milli[index] = std::min(1000, capacity.free_milli[index] + device.milli);
   }
   give_to_zones(capacity, shape, devices);
 }
@@ -459,7 +460,8 @@ NodeCapacity Engine::capacity_of(const NodeName& name, const HypotheticalState& 
     }
   }
   const Repartition* repartition = tables_.repartitions.find(name);
-  if (repartition != nullptr && repartition->reserved_for && repartition->reserved_for->waits && !hypothetical.holds.contains(repartition->reserved_for->uid))
+  if (repartition != nullptr && repartition->reserved_for && repartition->reserved_for->waits &&
+      !hypothetical.holds.contains(repartition->reserved_for->uid))
     keep(repartition->reserved_for->uid, repartition->reserved_for->places);
   return capacity;
 }
@@ -478,10 +480,11 @@ void Engine::refresh_capacity(const NodeName& name) {
   NodeCapacity next = capacity_of(name);
   const NodeCapacity& capacity = index_.free_capacity[name];
   const bool more =
-      next.usable && (!capacity.usable || next.cpu_milli > capacity.cpu_milli || next.memory_bytes > capacity.memory_bytes ||
-                      next.gpu_milli() > capacity.gpu_milli() || next.idle_gpus() > capacity.idle_gpus() ||
-                      next.pods > capacity.pods || next.extended != capacity.extended || next.zones != capacity.zones ||
-                      next.types != capacity.types || (capacity.gpu_pods && !next.gpu_pods) || (capacity.alone && !next.alone));
+      next.usable &&
+      (!capacity.usable || next.cpu_milli > capacity.cpu_milli || next.memory_bytes > capacity.memory_bytes ||
+       next.gpu_milli() > capacity.gpu_milli() || next.idle_gpus() > capacity.idle_gpus() ||
+       next.pods > capacity.pods || next.extended != capacity.extended || next.zones != capacity.zones ||
+       next.types != capacity.types || (capacity.gpu_pods && !next.gpu_pods) || (capacity.alone && !next.alone));
   scratch_.capacity_added = scratch_.capacity_added || more;
   scratch_.freed = scratch_.freed || more;
   set_capacity(name, std::move(next));

@@ -69,7 +69,7 @@ void apply_scale_up(Assignment& gang, const std::vector<PodSet>& asked) {
 
 /// Released members are missing again if the Job has scaled up since.
 void mark_released_missing(Assignment& gang, std::int32_t ended,
-                     const std::set<std::pair<std::int32_t, std::int32_t>>& done) {
+                           const std::set<std::pair<std::int32_t, std::int32_t>>& done) {
   if (gang.pod_sets.size() != 1 || !is_elastic(gang.pod_sets)) return;
   const std::ptrdiff_t needed = gang.pod_sets.front().count - ended;
   std::set<std::int32_t> there;
@@ -213,9 +213,9 @@ void Engine::reconcile_held(const AttemptId& id, Assignment& next, Ending ending
   // Members ended by an order that is not valid any more, as after a restore of admission's database.
   if (!next.eviction && !has_minimum(id, next)) {
     if (std::ranges::any_of(next.members, holds))
-      return request_eviction(
-          id, next,
-          {"GangIncomplete", "pods of it were deleted before its eviction was withdrawn", scratch_.now, NodeName(), false});
+      return request_eviction(id, next,
+                              {"GangIncomplete", "pods of it were deleted before its eviction was withdrawn",
+                               scratch_.now, NodeName(), false});
     next.state = AssignmentState::kReleased;
     next.expires = {};
     next.ended = scratch_.now;
@@ -258,9 +258,10 @@ void Engine::evict_if_idle(const AttemptId& id, Assignment& next) {
     next.expires = {};
     std::size_t waiting = 0;
     for (std::size_t set = 0; set < next.pod_sets.size(); ++set) waiting += awaited_ranks(id, next, set).size();
-    request_eviction(id, next,
-                     {"GangIncomplete", fmt::format("none of its pods runs, and {} are pending because no node fits", waiting),
-                      scratch_.now, NodeName(), false});
+    request_eviction(
+        id, next,
+        {"GangIncomplete", fmt::format("none of its pods runs, and {} are pending because no node fits", waiting),
+         scratch_.now, NodeName(), false});
   }
 }
 

@@ -29,7 +29,8 @@ void append(const std::string& text, const std::string& name, std::vector<rules:
 void mount(const Tables& tables, const Namespace& ns, const std::string& name, const PodClaim* own, Mounts& out) {
   const auto* claim = find<Claim>(tables, fmt::format("claim/{}/{}", ns, name));
   if (claim == nullptr) {
-    out.blocked = fmt::format("claim {} does not exist{}", name, own == nullptr ? "" : " yet: it is created for the pod");
+    out.blocked =
+        fmt::format("claim {} does not exist{}", name, own == nullptr ? "" : " yet: it is created for the pod");
     return;
   }
   if (own != nullptr && claim->made_for != own->pod_uid) {
@@ -145,7 +146,8 @@ void Engine::retry_for(const std::string& key) {
   const Pod* pod = claim == nullptr || claim->made_for.empty() ? nullptr : tables_.pods.find(claim->made_for);
   scratch_.capacity_added = scratch_.capacity_added || pod == nullptr;
   if (pod != nullptr) {
-    for (const WorkloadUid& uid : reconcile_for(pod->facts)) scratch_.capacity_added = scratch_.capacity_added || index_.without_placement.contains(uid);
+    for (const WorkloadUid& uid : reconcile_for(pod->facts))
+      scratch_.capacity_added = scratch_.capacity_added || index_.without_placement.contains(uid);
   }
   if (find<StorageClass>(tables_, key) == nullptr) return;
   for (const auto& [uid, pods] : index_.pods_with_rules) {

@@ -115,7 +115,8 @@ void Fleet::begin(DomainCapacity& capacity) const {
       capacity.takes_[level - 1][parent] += capacity.takes_[level][i];
       auto& most = capacity.largest_[level - 1][parent];
       most = std::max(most, level == depth ? capacity.takes_[level][i] : capacity.largest_[level][i]);
-      capacity.exactly_[level - 1][parent] |= level == depth ? bit_of(capacity.takes_[level][i]) : capacity.exactly_[level][i];
+      capacity.exactly_[level - 1][parent] |=
+          level == depth ? bit_of(capacity.takes_[level][i]) : capacity.exactly_[level][i];
     }
   }
   capacity.read_ = journal_base_ + journal_.size();
@@ -195,8 +196,8 @@ void Fleet::audit() {
     DomainCapacity fresh;
     fresh.kind_ = kind;
     begin(fresh);
-    QM_ASSERT(now.takes_ == fresh.takes_, "a table of {} milli on {} GPUs differs from a recount",
-              kind.pod.gpu_milli, kind.pod.gpus);
+    QM_ASSERT(now.takes_ == fresh.takes_, "a table of {} milli on {} GPUs differs from a recount", kind.pod.gpu_milli,
+              kind.pod.gpus);
     QM_ASSERT(now.exactly_ == fresh.exactly_, "a table of {} milli on {} GPUs has nodes of another state",
               kind.pod.gpu_milli, kind.pod.gpus);
     QM_ASSERT(now.largest_ == fresh.largest_,

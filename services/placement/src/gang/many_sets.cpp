@@ -377,7 +377,8 @@ bool ManySets::put_on_used_nodes(std::size_t set, std::int32_t count, Domain dom
   std::vector<std::pair<NodeId, std::int32_t>> capacity;
   for (const auto& tried : tried_) {
     const auto seen = [&](const auto& one) { return one.first == tried.node; };
-    if (count == 0 || !tree_.within({tree_.depth(), tried.node}, domain) || std::ranges::any_of(capacity, seen)) continue;
+    if (count == 0 || !tree_.within({tree_.depth(), tried.node}, domain) || std::ranges::any_of(capacity, seen))
+      continue;
     const auto pods = std::min(count, fleet_.takes(tried.node, kind));
     if (pods == 0) continue;
     capacity.emplace_back(tried.node, pods);

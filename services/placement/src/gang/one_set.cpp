@@ -73,7 +73,8 @@ void OneSet::nodes_with(Domain domain, std::uint64_t bit, std::vector<NodeId>& o
 std::optional<NodeId> OneSet::best_node(Domain within) {
   if (within.level == tree_.depth()) return may_hold(within) ? std::optional(within.index) : std::nullopt;
   std::vector<NodeId> nodes;
-  for (auto bits = capacity_->exactly(within) >> std::min(count_, DomainCapacity::kLastBit) << std::min(count_, DomainCapacity::kLastBit);
+  for (auto bits = capacity_->exactly(within) >> std::min(count_, DomainCapacity::kLastBit)
+                                                     << std::min(count_, DomainCapacity::kLastBit);
        bits != 0 && nodes.empty(); bits &= bits - 1)
     nodes_with(within, bits & ~(bits - 1), nodes);
   std::optional<NodeId> best;

@@ -19,7 +19,8 @@ Status check_set(const PodSet& set, const Tree& tree, const std::string& field) 
   if (set.pod.gpus < 0 || set.pod.gpu_milli < 1 || set.pod.gpu_milli > pack::kDevice ||
       (set.pod.gpus > 1 && set.pod.gpu_milli != pack::kDevice))
     return bad(fmt::format("{} GPUs of {} milli", set.pod.gpus, set.pod.gpu_milli), "request a share of one GPU");
-  if (set.pod.cpu_milli < 0 || set.pod.memory_bytes < 0) return bad("a pod requests a negative amount", "request 0 or more");
+  if (set.pod.cpu_milli < 0 || set.pod.memory_bytes < 0)
+    return bad("a pod requests a negative amount", "request 0 or more");
   if (set.slices.size < 1 || set.count % set.slices.size != 0 || set.min_count % set.slices.size != 0)
     return bad(fmt::format("{} pods, at least {}, in slices of {}", set.count, set.min_count, set.slices.size),
                "the slice size must divide both counts");

@@ -271,7 +271,8 @@ Result<Answer> place(Fleet& fleet, const Request& request, const Options& option
   const auto levels = static_cast<std::size_t>(fleet.tree().depth());
   if (!options.weights.empty() &&
       (options.weights.size() != levels || std::ranges::any_of(options.weights, [](auto w) { return w < 1; })))
-    return fail(Code::kInvalid, "{} weights for {} levels: each level needs one of at least 1", options.weights.size(), levels);
+    return fail(Code::kInvalid, "{} weights for {} levels: each level needs one of at least 1", options.weights.size(),
+                levels);
   return Search(fleet, request, options).run();
 }
 

@@ -172,7 +172,8 @@ class Stepper {
     }
     if (seen_.state == "success" && seen_.ready && seen_.capacity == row().before) return end(Phase::kFailed, why);
     if (seen_.state == "failed") return end(Phase::kStuck, why + "; it could not apply the former layout either");
-    if (late(limits_.apply + limits_.verify)) return end(Phase::kStuck, why + "; the former layout was not restored in time");
+    if (late(limits_.apply + limits_.verify))
+      return end(Phase::kStuck, why + "; the former layout was not restored in time");
     wait(why, row().since + limits_.apply + limits_.verify);
   }
 

@@ -68,7 +68,8 @@ bool RuleBook::indifferent(TemplateId id) const {
   const Template& like = s.templates[id];
   const auto silent = [&](PartId gauge) { return s.gauges[gauge].telling.empty(); };
   if (!silent(like.preferred) || !silent(like.soft_taints)) return false;
-  if (std::ranges::any_of(like.preferred_pods, [&](const auto& preferred_term) { return s.tallies[preferred_term.tally].total != 0; }))
+  if (std::ranges::any_of(like.preferred_pods,
+                          [&](const auto& preferred_term) { return s.tallies[preferred_term.tally].total != 0; }))
     return false;
   for (const PartId selector : s.label_sets[like.labels].matching) {
     for (const PartId claim : s.selectors[selector].claims) {

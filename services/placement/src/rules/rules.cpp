@@ -84,8 +84,7 @@ class TopologySpread final : public Rule {
     each_required(s, like, [&](const Spread& spread, const NodeSet& allowed) {
       if (!out.empty() || allowed.contains(node)) return;
       const bool labelled = s.slots[node].view.labels.contains(spread.topology_key);
-      out = labelled ? fmt::format("whose {} would exceed a maxSkew of {}", spread.topology_key,
-                                   spread.max_skew)
+      out = labelled ? fmt::format("whose {} would exceed a maxSkew of {}", spread.topology_key, spread.max_skew)
                      : fmt::format("without label {} of the topology spread", spread.topology_key);
     });
     return out;

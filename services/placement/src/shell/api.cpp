@@ -119,8 +119,9 @@ class Api final : public pb::Placement::CallbackService {
     return answer(context, *request, response,
                   [request](const Engine& engine) { return list_layouts(engine, *request); });
   }
-  grpc::ServerUnaryReactor* PlanDefragmentation(grpc::CallbackServerContext* context, const pb::PlanDefragmentationRequest* request,
-                                     pb::DefragmentationPlan* response) override {
+  grpc::ServerUnaryReactor* PlanDefragmentation(grpc::CallbackServerContext* context,
+                                                const pb::PlanDefragmentationRequest* request,
+                                                pb::DefragmentationPlan* response) override {
     // The engine's thread copies the fleet; a worker thread computes the plan.
     return worker_.answer(context, *request, [this, request, response]() -> qm::Status {
       QM_TRY(host_.can_answer());

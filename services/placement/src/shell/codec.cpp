@@ -65,17 +65,18 @@ Result<Commands> decode_workload(const Input& input) {
   update.order_reason = event.eviction().reason();
   update.order_deadline = from_micros(event.eviction().deadline_us());
   update.quota_facts = {event.cluster_queue(),
-                    event.quota_tree(),
-                    event.may_preempt().own_queue(),
-                    event.may_preempt().quota_tree(),
-                    from_micros(event.admitted_us()),
-                    from_micros(event.saved_us()),
-                    from_micros(event.min_runtime_until_us()),
-                    event.ended_pods(),
-                    event.quota_position()};
+                        event.quota_tree(),
+                        event.may_preempt().own_queue(),
+                        event.may_preempt().quota_tree(),
+                        from_micros(event.admitted_us()),
+                        from_micros(event.saved_us()),
+                        from_micros(event.min_runtime_until_us()),
+                        event.ended_pods(),
+                        event.quota_position()};
   if (event.has_proposal()) {
     const auto& published_at = event.proposal();
-    auto& answer = update.answer.emplace(ProposalAnswer{published_at.number(), published_at.accepted(), published_at.reason(), {}});
+    auto& answer = update.answer.emplace(
+        ProposalAnswer{published_at.number(), published_at.accepted(), published_at.reason(), {}});
     for (const auto& uid : published_at.refused()) answer.refused.emplace_back(uid);
   }
   return Commands{std::move(update)};
@@ -191,17 +192,17 @@ Result<Commands> decode_outcome(const Input& input) {
     error = Error{static_cast<Code>(code), json["message"].string(), {}, {}};
   }
   if (input.name == "pod.bind") {
-    return Commands{BindFinished{{WorkloadUid(json["uid"].string()), static_cast<std::int32_t>(json["attempt"].integer())},
-                              json["pod_uid"].string(),
-                              std::move(error)}};
+    return Commands{
+        BindFinished{{WorkloadUid(json["uid"].string()), static_cast<std::int32_t>(json["attempt"].integer())},
+                     json["pod_uid"].string(),
+                     std::move(error)}};
   }
   if (error) return Commands{IntentFailed{input.name, error->message}};
   return Commands{};
 }
 
 Result<Commands> decode_request(const Input& input) {
-  if (input.name != "OrderLayouts")
-    return fail(Code::kUnimplemented, "placement has no request {}", input.name);
+  if (input.name != "OrderLayouts") return fail(Code::kUnimplemented, "placement has no request {}", input.name);
   QM_ASSIGN(const auto request, parse_message<pb::OrderLayoutsRequest>(input));
   ReadLayouts read;
   if (!request.manifest().empty() || request.withdraw().empty()) {
@@ -337,35 +338,34 @@ Result<std::string> answer_of(const Reply& reply) {
 }  // namespace
 
 metrics::Counter Meters::proposals(const std::string& outcome) {
-  return registry_.counter("qm_placement_proposals_total", "Preemption proposals, by outcome",
-                           {{"outcome", outcome}});
+  return registry_.counter("qm_placement_proposals_total", "Preemption proposals, by outcome", {{"outcome", outcome}});
 }
 
 metrics::Counter Meters::moves(const std::string& outcome) {
-  return registry_.counter("qm_placement_migrations_total",
-                           "Migrations proposed for defragmentation, by outcome",
+  return registry_.counter("qm_placement_migrations_total", "Migrations proposed for defragmentation, by outcome",
                            {{"outcome", outcome}});
 }
 
 metrics::Counter Meters::foreign(const std::string& reason) {
   return registry_.counter("qm_placement_foreign_pods_total",
-                           "Pods that name a workload that is not their controller, by reason",
-                           {{"reason", reason}});
+                           "Pods that name a workload that is not their controller, by reason", {{"reason", reason}});
 }
 
 Meters::Meters(metrics::Registry& registry)
     : preempted_gpu_seconds(registry.counter("qm_placement_preempted_gpu_seconds_total",
-                                            "GPU-seconds of work that preempted workloads lost")),
+                                             "GPU-seconds of work that preempted workloads lost")),
       migrated_gpu_seconds(registry.counter("qm_placement_migrated_gpu_seconds_total",
-                                         "GPU-seconds of work that migrated workloads lost")),
-      nodes_reclaimed(registry.counter("qm_placement_nodes_reclaimed_total", "Whole nodes that defragmentation reclaimed")),
+                                            "GPU-seconds of work that migrated workloads lost")),
+      nodes_reclaimed(
+          registry.counter("qm_placement_nodes_reclaimed_total", "Whole nodes that defragmentation reclaimed")),
       stale(registry.counter("qm_placement_stale_total", "Dropped messages and pods of older attempts")),
-      drift(registry.counter("qm_placement_device_drift_total", "Members with other devices from the kubelet than planned")),
+      drift(registry.counter("qm_placement_device_drift_total",
+                             "Members with other devices from the kubelet than planned")),
       drift_refused(registry.counter("qm_placement_observations_refused_total",
                                      "Device observations with a duplicate or an unknown device")),
       intents_failed(registry.counter("qm_placement_intents_failed_total", "Intents that failed permanently")),
-      repartition(registry.counter("qm_placement_mig_repartitions_total",
-                             "MIG repartitions ordered for pending workloads")),
+      repartition(
+          registry.counter("qm_placement_mig_repartitions_total", "MIG repartitions ordered for pending workloads")),
       decision_seconds(registry.histogram("qm_placement_decision_seconds",
                                           "From quota reserved to the reservation, in domain time",
                                           {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000})),
@@ -466,7 +466,8 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
           .set("phase", relayout::name_of(repartition.order->phase))
           .set("reason", repartition.order->reason);
     }
-    if (repartition.reserved_for && repartition.reserved_for->waits) row.set("kept_for", repartition.reserved_for->uid.value());
+    if (repartition.reserved_for && repartition.reserved_for->waits)
+      row.set("kept_for", repartition.reserved_for->uid.value());
     return std::pair(name.value(), std::move(row));
   });
   out.set("default_layout", tables.meta.contains(0) ? tables.meta.find(0)->layout.layout : std::string());

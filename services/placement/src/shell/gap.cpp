@@ -161,10 +161,9 @@ void GapMeter::export_metrics(metrics::Registry& registry) const {
     };
     gauge("qm_placement_gpus_allocated", "GPUs of placed pods, when the gap was last computed",
           {{{}, gpus(gap->allocated)}});
-    gauge(
-        "qm_placement_gpus_bound",
-        "Upper bound on the allocated GPUs of any scheduler: with any choice of pods, or with the placed pods kept",
-        {{any, gpus(gap->bound)}, {keeping, gpus(gap->keeping)}});
+    gauge("qm_placement_gpus_bound",
+          "Upper bound on the allocated GPUs of any scheduler: with any choice of pods, or with the placed pods kept",
+          {{any, gpus(gap->bound)}, {keeping, gpus(gap->keeping)}});
     gauge("qm_placement_gpus_gap", "Bound minus allocated",
           {{any, gpus(gap->bound - gap->allocated)}, {keeping, gpus(gap->keeping - gap->allocated)}});
     std::vector<metrics::Family::Series> prices;

@@ -62,7 +62,8 @@ Result<pb::ListLayoutsResponse> list_layouts(const Engine& engine, const pb::Lis
     const auto shown = advertised(node.facts);
     view->mutable_advertised()->insert(shown.begin(), shown.end());
     if (const auto finding = engine.layout_finding(name); !finding.empty()) view->set_finding(finding);
-    if (const Repartition* repartition = engine.tables().repartitions.find(name); repartition != nullptr && repartition->order) {
+    if (const Repartition* repartition = engine.tables().repartitions.find(name);
+        repartition != nullptr && repartition->order) {
       *view->mutable_order() = to_pb(*repartition->order);
       if (repartition->reserved_for) view->mutable_order()->set_request_uid(repartition->reserved_for->uid.value());
     }

@@ -19,7 +19,8 @@ Result<mig::Part> part_of(const Json& json, const std::string& field) {
     for (const Json& device : devices.items()) {
       const auto index = device.integer(-1);
       if (!device.is_int() || index < 0 || index >= kMostDevices)
-        return wrong(field + ".devices", fmt::format("{} is not a device", device.dump()), "write indexes from 0, or all");
+        return wrong(field + ".devices", fmt::format("{} is not a device", device.dump()),
+                     "write indexes from 0, or all");
       out.devices.push_back(static_cast<std::int32_t>(index));
     }
   } else if (devices.string() != "all") {
@@ -48,8 +49,7 @@ Status read_list(const Json& configs, const std::string& field, ReadLayouts& out
       definition.push_back(std::move(read));
     }
     if (filtered) {
-      out.warnings.push_back(
-          fmt::format("layout {} has a device-filter, which is not supported; it is skipped", name));
+      out.warnings.push_back(fmt::format("layout {} has a device-filter, which is not supported; it is skipped", name));
     } else {
       out.order.definitions[name] = std::move(definition);
     }

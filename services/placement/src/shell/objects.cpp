@@ -21,8 +21,7 @@ Quantity quantity_of(const Json& value, std::string_view node, std::string_view 
   if (value.is_int()) return Quantity::of(value.integer());
   auto parsed = Quantity::parse(value.string());
   if (parsed) return *parsed;
-  log::warn("quantity of a node is not valid",
-            {{"node", node}, {"resource", resource}, {"value", value.string()}});
+  log::warn("quantity of a node is not valid", {{"node", node}, {"resource", resource}, {"value", value.string()}});
   return {};
 }
 
@@ -68,7 +67,8 @@ Result<Numa> numa_of(const std::string& annotation) {
   const auto known =
       std::ranges::find(policies, policy, [](TopologyPolicy p) { return std::string(placement::name_of(p)); });
   if (known == policies.end())
-    return fail(Error{Code::kInvalid, fmt::format("there is no policy \"{}\"", policy), "policy", "use a Topology Manager policy of the kubelet"});
+    return fail(Error{Code::kInvalid, fmt::format("there is no policy \"{}\"", policy), "policy",
+                      "use a Topology Manager policy of the kubelet"});
   out.policy = *known;
   for (const Json& zone : json["zones"].items()) {
     auto& made = out.zones.emplace_back();

@@ -256,19 +256,18 @@ struct Workloads {
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
-    Workload row{
-        from_pb(m.spec()),
-        m.attempt(),
-        static_cast<WorkloadPhase>(m.phase()),
-        from_micros(m.quota_reserved_us()),
-        m.order_reason(),
-        from_micros(m.order_deadline_us()),
-        from_micros(m.short_since_us()),
-        {},
-        {m.queue(), m.quota_tree(), m.preempts_own_queue(), m.preempts_in_tree(), from_micros(m.admitted_us()),
-         from_micros(m.saved_us()), from_micros(m.min_runtime_until_us()), m.ended_pods(), m.quota_position()},
-        from_micros(m.fits_since_us()),
-        {{m.unplaced_pods().begin(), m.unplaced_pods().end()}, from_micros(m.unplaced_since_us())}};
+    Workload row{from_pb(m.spec()),
+                 m.attempt(),
+                 static_cast<WorkloadPhase>(m.phase()),
+                 from_micros(m.quota_reserved_us()),
+                 m.order_reason(),
+                 from_micros(m.order_deadline_us()),
+                 from_micros(m.short_since_us()),
+                 {},
+                 {m.queue(), m.quota_tree(), m.preempts_own_queue(), m.preempts_in_tree(), from_micros(m.admitted_us()),
+                  from_micros(m.saved_us()), from_micros(m.min_runtime_until_us()), m.ended_pods(), m.quota_position()},
+                 from_micros(m.fits_since_us()),
+                 {{m.unplaced_pods().begin(), m.unplaced_pods().end()}, from_micros(m.unplaced_since_us())}};
     for (const auto& rank : m.done()) row.done.emplace(rank.set(), rank.index());
     tables.workloads.restore(WorkloadUid(m.spec().uid()), std::move(row));
   }
@@ -350,7 +349,7 @@ struct Assignments {
     if (m.has_eviction()) {
       const auto& e = m.eviction();
       a.eviction = EvictionRequest{e.reason(),         e.message(),   from_micros(e.deadline_us()),
-                               NodeName(e.node()), e.pods_lost(), from_micros(e.save_until_us())};
+                                   NodeName(e.node()), e.pods_lost(), from_micros(e.save_until_us())};
     }
     a.revision = m.revision();
     tables.assignments.restore({WorkloadUid(m.uid()), m.attempt()}, std::move(a));
@@ -414,7 +413,8 @@ struct Repartitions {
     repartition.differs_since = from_micros(m.differs_since_us());
     repartition.mismatch = m.mismatch();
     if (m.has_reserved_for()) {
-      repartition.reserved_for = RepartitionHold{WorkloadUid(m.reserved_for().uid()), read_places(m.reserved_for().places()), !m.reserved_for().over()};
+      repartition.reserved_for = RepartitionHold{WorkloadUid(m.reserved_for().uid()),
+                                                 read_places(m.reserved_for().places()), !m.reserved_for().over()};
     }
     tables.repartitions.restore(NodeName(m.node()), std::move(repartition));
   }

@@ -407,7 +407,8 @@ Result<NodeView> view_of_node(const Json& node) {
   for (const auto& [resource, value] : amounts.value.members()) {
     const auto amount = value.is_int() ? Quantity::of(value.integer()) : Quantity::parse(value.string());
     if (!amount)
-      return Field(value, fmt::format("{}.{}", amounts.path, resource)).refuse("is not a quantity", "write it as in 8Gi");
+      return Field(value, fmt::format("{}.{}", amounts.path, resource))
+          .refuse("is not a quantity", "write it as in 8Gi");
     out.allocatable[resource] = amount_of(resource, *amount);
   }
   return out;

@@ -124,7 +124,8 @@ WorkloadUpdated job_of(int number, Instant now) {
                                    : pod_set(1, *rc::gen::inRange(1, 5))};
   if (kind == 1) out.spec.pod_sets[0].topology.required = "zone";
   if (*rc::gen::inRange(0, 10) == 0) out.spec.labels["quartermaster.dev/movable"] = "false";
-  if (*rc::gen::inRange(0, 10) == 0) out.quota_facts.min_runtime_until = now + std::chrono::seconds(*rc::gen::inRange(1, 900));
+  if (*rc::gen::inRange(0, 10) == 0)
+    out.quota_facts.min_runtime_until = now + std::chrono::seconds(*rc::gen::inRange(1, 900));
   out.phase = WorkloadPhase::kQuotaReserved;
   return out;
 }

@@ -132,7 +132,8 @@ TEST_F(DefragExecutor, ReservedTargetIsNotGivenToOthers) {
   half_empty();
   play("tick 50");
   play("want c1/1 1x2");
-  EXPECT_EQ(nodes_of("c1", 1).substr(0, 10), "reserved c") << "neither on the target of b1 nor on the node that it leaves";
+  EXPECT_EQ(nodes_of("c1", 1).substr(0, 10), "reserved c")
+      << "neither on the target of b1 nor on the node that it leaves";
 }
 
 TEST_F(DefragExecutor, PlanYieldsToPendingWorkload) {

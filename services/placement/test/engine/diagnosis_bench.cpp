@@ -48,9 +48,12 @@ class Plain final : public Trial {
     return place_gang(asked.pod_sets, free_capacity, preference_);
   }
   [[nodiscard]] bool fits(const PlacementRequest& asked, FreeCapacity& free_capacity) const override {
-    return place_gang(asked.pod_sets, free_capacity, preference_, nullptr, nullptr, ResultDetail::kWhether).plan.has_value();
+    return place_gang(asked.pod_sets, free_capacity, preference_, nullptr, nullptr, ResultDetail::kWhether)
+        .plan.has_value();
   }
-  [[nodiscard]] std::optional<placement::Diagnosis> near(const PlacementRequest&, const FreeCapacity&) const override { return {}; }
+  [[nodiscard]] std::optional<placement::Diagnosis> near(const PlacementRequest&, const FreeCapacity&) const override {
+    return {};
+  }
 
  private:
   const Preference& preference_;

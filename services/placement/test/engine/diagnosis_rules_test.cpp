@@ -54,7 +54,9 @@ class DiagnosisRules : public ::testing::Test {
     out.labels["host"] = name;
     return out;
   }
-  void claim(const std::string& name, const Claim& what) { script.step({StorageUpdated{"claim/default/" + name, what}}); }
+  void claim(const std::string& name, const Claim& what) {
+    script.step({StorageUpdated{"claim/default/" + name, what}});
+  }
   static PodTemplate labeled(const std::string& name) { return {Namespace("default"), {{"app", name}}, {}}; }
   void unmanaged_pod(const std::string& uid, const std::string& on, const PodTemplate& like) {
     PodFacts pod;
@@ -238,8 +240,7 @@ TEST_F(DiagnosisRules, AntiAffinityBetweenPodSets) {
   many.name = "workers";
   for (auto* set : {&one, &many}) set->shape.node_selector["zone"] = "a";
   const auto found = of({one, many});
-  EXPECT_EQ(found.conflict,
-            (Words{"leader: selector zone=a", "workers: pod anti-affinity to app=leader on zone"}))
+  EXPECT_EQ(found.conflict, (Words{"leader: selector zone=a", "workers: pod anti-affinity to app=leader on zone"}))
       << "the decision places the larger set first";
   EXPECT_EQ(words_of(found),
             (Words{"leader: without selector zone=a", "workers: without pod anti-affinity to app=leader on zone"}));
@@ -272,7 +273,7 @@ TEST(DiagnosisRulesLaws, EachRemedyMakesItFit) {
       batch.emplace_back(StorageUpdated{fmt::format("volume/pv-{}", zone), Volume{in_zone(zone)}});
     for (int i = 0; i < 3; ++i) {
       batch.emplace_back(StorageUpdated{fmt::format("claim/default/c{}", i),
-                                     Claim{below(5) == 0 ? "" : "pv-" + letter(3), "", "", below(3) == 0}});
+                                        Claim{below(5) == 0 ? "" : "pv-" + letter(3), "", "", below(3) == 0}});
     }
     for (const char* kind : {"class", "volume", "claim"}) {
       StorageSynced synced{kind, {}};

@@ -21,7 +21,9 @@ class Plain final : public Trial {
   [[nodiscard]] PlacementResult place(const PlacementRequest& asked, FreeCapacity& free_capacity) const override {
     return place_gang(asked.pod_sets, free_capacity, preference_);
   }
-  [[nodiscard]] std::optional<Diagnosis> near(const PlacementRequest&, const FreeCapacity&) const override { return std::nullopt; }
+  [[nodiscard]] std::optional<Diagnosis> near(const PlacementRequest&, const FreeCapacity&) const override {
+    return std::nullopt;
+  }
 
  private:
   const Preference& preference_;

@@ -82,7 +82,8 @@ class InterPodRules : public ::testing::Test {
     return facts;
   }
   /// Runs a pod of another owner without requests.
-  std::string unmanaged_pod(const std::string& uid, const std::string& on, const PodTemplate& like, bool daemon = false) {
+  std::string unmanaged_pod(const std::string& uid, const std::string& on, const PodTemplate& like,
+                            bool daemon = false) {
     PodFacts facts;
     facts.uid = facts.name = uid;
     facts.ns = like.ns.value();
@@ -138,9 +139,10 @@ TEST_F(InterPodRules, AntiAffinityPlacesOnePodPerNode) {
   auto like = labeled("web");
   like.rules.anti_affinity = {{"host", app("web"), {}, {}}};
   EXPECT_EQ(wants("w", 3, like), "reserved w/1 0:a1[0] 1:a2[0] 2:b1[0]");
-  EXPECT_EQ(wants("v", 1, like),
-            "short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 3 whose host has a pod that matches "
-            "its anti-affinity");
+  EXPECT_EQ(
+      wants("v", 1, like),
+      "short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 1; 3 whose host has a pod that matches "
+      "its anti-affinity");
 }
 
 TEST_F(InterPodRules, GangThatCannotSpreadGetsNothing) {

@@ -115,19 +115,19 @@ Command storage_of(const Choice& c) {
   switch (c.a % 7) {
     case 0:
       return StorageUpdated{"claim/ns/data",
-                         Claim{c.b % 3 == 0 ? "pv" : "", "later", c.c % 4 == 0 ? "n1" : "", c.c % 3 == 0}};
+                            Claim{c.b % 3 == 0 ? "pv" : "", "later", c.c % 4 == 0 ? "n1" : "", c.c % 3 == 0}};
     case 1:
       return StorageUpdated{"volume/pv", Volume{rules::text_of(zone), c.c % 2 == 0 ? "d" : "", "v", "ns/data"}};
     case 2:
-      return StorageUpdated{"class/later",
-                         StorageClass{c.b % 4 != 0, true, c.c % 2 == 0 ? "" : rules::text_of(zone), "d", c.c % 3 == 0}};
+      return StorageUpdated{
+          "class/later", StorageClass{c.b % 4 != 0, true, c.c % 2 == 0 ? "" : rules::text_of(zone), "d", c.c % 3 == 0}};
     case 3:
       return StorageDeleted{"claim/ns/data"};
     case 4:
       return StorageUpdated{fmt::format("limits/n{}", c.b % 3), AttachLimits{{{"d", c.c % 3}}}};
     case 5:
       return StorageUpdated{fmt::format("claim/ns/p{}-own", 1 + c.b % 40),
-                         Claim{c.c % 3 == 0 ? "pv" : "", "later", "", true, fmt::format("p{}", 1 + c.b % 40)}};
+                            Claim{c.c % 3 == 0 ? "pv" : "", "later", "", true, fmt::format("p{}", 1 + c.b % 40)}};
     default:
       return StorageSynced{kinds[static_cast<std::size_t>(c.b % 4)],
                            {"claim/ns/data", "volume/pv", "class/later", "limits/n1"}};
@@ -246,7 +246,7 @@ Command command_of(const Choice& c, World& world, const Instant now) {
   }
   if (c.what < 97 && c.b % 4 == 0) {
     return NodeReportUpdated{node_of(c.a),
-                      NodeReport{{{"gpu.nvidia.com/nvlink-enabled", c.c % 2 == 0 ? "true" : "false"}}, {}, {}}};
+                             NodeReport{{{"gpu.nvidia.com/nvlink-enabled", c.c % 2 == 0 ? "true" : "false"}}, {}, {}}};
   }
   if (c.what < 97) return storage_of(c);
   if (c.what < 98) {
@@ -394,8 +394,8 @@ TEST(Laws, ARestartChangesNothing) {
       copy(from.nodes, to.nodes), copy(from.cordon_causes, to.cordon_causes), copy(from.observations, to.observations);
       copy(from.pods, to.pods), copy(from.storage, to.storage), copy(from.report, to.report),
           copy(from.workloads, to.workloads), copy(from.assignments, to.assignments);
-      copy(from.repartitions, to.repartitions), copy(from.layouts, to.layouts), copy(from.meta, to.meta), copy(from.mix, to.mix),
-          copy(from.proposals, to.proposals);
+      copy(from.repartitions, to.repartitions), copy(from.layouts, to.layouts), copy(from.meta, to.meta),
+          copy(from.mix, to.mix), copy(from.proposals, to.proposals);
       fresh->rebuild();
       fresh->audit();
       other = std::move(fresh);

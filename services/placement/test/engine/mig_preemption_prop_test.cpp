@@ -270,7 +270,8 @@ class World {
     for (const auto& victim : row->victims) {
       const Workload& gives = *tables().workloads.find(victim.id.uid);
       RC_ASSERT(gives.spec.priority < wish.spec.priority);
-      RC_ASSERT((gives.quota_facts.queue == wish.quota_facts.queue ? wish.quota_facts.own_queue : wish.quota_facts.in_tree));
+      RC_ASSERT(
+          (gives.quota_facts.queue == wish.quota_facts.queue ? wish.quota_facts.own_queue : wish.quota_facts.in_tree));
       bool in_the_way = gives.spec.pod_sets[0].shape.gpu.mig_profile == wanted.mig_profile;
       for (const Member& member : tables().assignments.find(victim.id)->members)
         in_the_way = in_the_way || row->repartitions.contains(member.node);
@@ -288,8 +289,9 @@ class World {
     // known only if there is no other proposal.
     const bool alone =
         std::ranges::count_if(tables().proposals, [](const auto& one) { return one.second.is_active(); }) == 1;
-    const bool cutting =
-        std::ranges::any_of(tables().repartitions, [](const auto& one) { return one.second.reserved_for && one.second.reserved_for->waits; });
+    const bool cutting = std::ranges::any_of(tables().repartitions, [](const auto& one) {
+      return one.second.reserved_for && one.second.reserved_for->waits;
+    });
     if (!alone || cutting) return;
     ++counts_.checked;
     RC_ASSERT(places(event.uid, victims, row->repartitions));

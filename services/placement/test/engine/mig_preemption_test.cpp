@@ -73,7 +73,9 @@ class MigPreemption : public ::testing::Test {
   [[nodiscard]] AssignmentState state_of(const std::string& uid) {
     return script.engine().tables().assignments.find({WorkloadUid(uid), 1})->state;
   }
-  [[nodiscard]] std::string words(const std::string& uid) { return script.engine().repartition_status(WorkloadUid(uid)); }
+  [[nodiscard]] std::string words(const std::string& uid) {
+    return script.engine().repartition_status(WorkloadUid(uid));
+  }
 
   Script script{preemption(true)};
 };
@@ -265,7 +267,8 @@ TEST_F(MigPreemption, CheaperAlternativeIsProposed) {
   run_on("l1", "b", "1x1 mig=1");
   run_on("l2", "b", "1x1 mig=1");
   play(kWantsThree);
-  EXPECT_EQ(victims_of("big"), "l1 l2; b to all-3g.40gb") << "two short runs and new instances cost less than a long run";
+  EXPECT_EQ(victims_of("big"), "l1 l2; b to all-3g.40gb")
+      << "two short runs and new instances cost less than a long run";
   play("phase big/1 cancelled");
   play("phase t2/1 finished");
   play("pod-gone t2/1#0");
@@ -421,7 +424,8 @@ TEST_F(MigPreemptionWithoutRepartition, ReservationsDoNotConflict) {
   ASSERT_EQ(victims_of("big"), "l2");
   ASSERT_EQ(victims_of("next"), "l1");
   play("answer big/1 accepted");
-  EXPECT_EQ(terminate("l2"), "withdraw 1 big/1\nreleased l2/1 0:b[0=]*-\nreserved big/1 0:a[0=] 1:b[0=]\ndemand next/1");
+  EXPECT_EQ(terminate("l2"),
+            "withdraw 1 big/1\nreleased l2/1 0:b[0=]*-\nreserved big/1 0:a[0=] 1:b[0=]\ndemand next/1");
   EXPECT_EQ(terminate("l1"), "withdraw 2 next/1\nreleased l1/1 0:a[0=]*-\nreserved next/1 0:a[0=]\ndemand");
 }
 

@@ -138,7 +138,9 @@ TEST(MigRepartition, UnsuitableNodesAreReported) {
       "no node can be repartitioned for it: 1 do not support MIG, 1 where no allowed layout has more instances for it, 1 with GPUs "
       "in use");
   ASSERT_EQ(script.run(spelled("unmanaged-gone p\ntick 10\n")), "");
-  EXPECT_EQ(words(), "no node can be repartitioned for it: 1 do not support MIG, 2 where no allowed layout has more instances for it");
+  EXPECT_EQ(
+      words(),
+      "no node can be repartitioned for it: 1 do not support MIG, 2 where no allowed layout has more instances for it");
   OrderLayouts more;
   more.definitions["sevens"] = {{{}, true, {{"1g.10gb", 7}}}};
   script.step({more});

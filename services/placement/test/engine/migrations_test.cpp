@@ -109,7 +109,8 @@ TEST_F(Migrations, OneOfTwoVictimsGoneBeforeTheAnswerKeepsItsTarget) {
   EXPECT_EQ(nodes_of("b1", 2), "a");
   EXPECT_EQ(row("big")->state, ProposalState::kProposed) << "b2 is still there";
   play("want thief/1 1x2");
-  EXPECT_EQ(state_of("thief"), AssignmentState::kShort) << "b2 is not deleted yet, and the rest of a is reserved for it";
+  EXPECT_EQ(state_of("thief"), AssignmentState::kShort)
+      << "b2 is not deleted yet, and the rest of a is reserved for it";
   terminate("b2");
   play("want b2/2 1x2");
   EXPECT_EQ(nodes_of("big", 1) + nodes_of("b2", 2), "ba");

@@ -89,7 +89,8 @@ TEST_F(Nearness, EightGpusUseOneNvlinkDomain) {
   const auto members = placed({pod_set(1, 8)});
   EXPECT_EQ(script.engine().compared({pod_set(1, 8)}, members),
             std::vector<std::string>{"8 GPUs over PCIe across the sockets of node a-pcie: 25 GB/s"});
-  EXPECT_TRUE(script.engine().compared({pod_set(1, 1)}, placed({pod_set(1, 1)})).empty()) << "a single GPU needs no interconnect";
+  EXPECT_TRUE(script.engine().compared({pod_set(1, 1)}, placed({pod_set(1, 1)})).empty())
+      << "a single GPU needs no interconnect";
 }
 
 TEST_F(Nearness, TwoIslandsAreWorseThanOne) {

@@ -14,13 +14,13 @@ TEST(NodeReport, IsWrittenOnceWithAllowedKeysOnly) {
   Script script;
   script.step({NodeUpdated{kNode, node_facts(8)}, NodesSynced{{kNode}}, PodsSynced{}});
   auto update = report({{"gpu.nvidia.com/nvlink-enabled", "true"},
-                     {"gpu.nvidia.com/nvlink-gpus-per-island", "4"},
-                     {"cache.quartermaster.dev/bert", "true"},
-                     {"quartermaster.dev/fabric-seen", "roce"},
-                     {"quartermaster.dev/fabric", "infiniband"},  // set by administrators only
-                     {"topology.kubernetes.io/zone", "elsewhere"},
-                     {"node-role.kubernetes.io/control-plane", ""}},
-                    {{"quartermaster.dev/numa", "{}"}, {"quartermaster.dev/cordoned-by", "drain"}});
+                        {"gpu.nvidia.com/nvlink-gpus-per-island", "4"},
+                        {"cache.quartermaster.dev/bert", "true"},
+                        {"quartermaster.dev/fabric-seen", "roce"},
+                        {"quartermaster.dev/fabric", "infiniband"},  // set by administrators only
+                        {"topology.kubernetes.io/zone", "elsewhere"},
+                        {"node-role.kubernetes.io/control-plane", ""}},
+                       {{"quartermaster.dev/numa", "{}"}, {"quartermaster.dev/cordoned-by", "drain"}});
   update.owned_prefixes = {"cache.quartermaster.dev/", "topology.kubernetes.io/"};
   const auto output = script.step({NodeReportUpdated{kNode, update}});
   EXPECT_EQ(render(output, false),

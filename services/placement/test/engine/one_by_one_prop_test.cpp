@@ -23,7 +23,8 @@ LabelSelector app(const std::string& name) { return {{{"app", LabelRequirement::
 /// of its pods, and a node with the label "closed" fits none.
 class TestConstraints final : public InterPodConstraints, public DynamicConstraints {
  public:
-  TestConstraints(rules::RuleBook& book, const std::vector<rules::PodTemplate>& likes, int each) : book_(book), each_(each) {
+  TestConstraints(rules::RuleBook& book, const std::vector<rules::PodTemplate>& likes, int each)
+      : book_(book), each_(each) {
     for (const auto& like : likes) {
       ids_.push_back(book.hold(like));
       const auto& r = like.rules;
@@ -44,7 +45,8 @@ class TestConstraints final : public InterPodConstraints, public DynamicConstrai
     return !capacity.facts->labels.contains("closed") && (there == on_.end() || there->second < each_);
   }
   [[nodiscard]] const DynamicConstraints* dynamic(std::size_t) const override { return this; }
-  [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node, const NodeCapacity& capacity) const override {
+  [[nodiscard]] std::string rejects(std::size_t set, const NodeName& node,
+                                    const NodeCapacity& capacity) const override {
     return admits(set, node, capacity) ? "" : "that refuse";
   }
   [[nodiscard]] bool has_data(std::size_t, const NodeCapacity& capacity) const override {
@@ -89,7 +91,8 @@ class TestConstraints final : public InterPodConstraints, public DynamicConstrai
 /// The same by a scan of every node for each pod or node.
 class Plainly {
  public:
-  Plainly(const std::vector<PodSet>& sets, const FreeCapacity& free_capacity, const Preference& preference, TestConstraints& constraints)
+  Plainly(const std::vector<PodSet>& sets, const FreeCapacity& free_capacity, const Preference& preference,
+          TestConstraints& constraints)
       : sets_(sets), free_capacity_(free_capacity), preference_(preference), constraints_(constraints) {}
   [[nodiscard]] std::optional<std::vector<Member>> members() {
     std::vector<std::size_t> order;
@@ -293,7 +296,8 @@ TEST(OneByOne, MatchesFullScan) {
     bool whether = false;
     {
       TestConstraints constraints(fleet.book, likes, each);
-      whether = place_gang(sets, free_capacity, fleet.preference, &constraints, nullptr, ResultDetail::kWhether).plan.has_value();
+      whether = place_gang(sets, free_capacity, fleet.preference, &constraints, nullptr, ResultDetail::kWhether)
+                    .plan.has_value();
     }
     {
       TestConstraints constraints(fleet.book, likes, each);

@@ -130,8 +130,9 @@ class OwnVolumes : public ::testing::Test {
 TEST_F(OwnVolumes, NewestDefaultClassIsUsed) {
   script.step({StorageUpdated{"class/a-newer", StorageClass{true, true, in_zone("a"), kDriver, true, from_micros(2)}}});
   EXPECT_EQ(admit("w", 1, own(std::nullopt)), "reserved w/1 0:a1[0]") << "later is of before";
-  script.step({StorageUpdated{"class/z-newest", StorageClass{true, true, in_zone("b"), kDriver, true, from_micros(3)}},
-               StorageUpdated{"class/zz-as-new", StorageClass{true, true, in_zone("a"), kDriver, true, from_micros(3)}}});
+  script.step(
+      {StorageUpdated{"class/z-newest", StorageClass{true, true, in_zone("b"), kDriver, true, from_micros(3)}},
+       StorageUpdated{"class/zz-as-new", StorageClass{true, true, in_zone("a"), kDriver, true, from_micros(3)}}});
   EXPECT_EQ(admit("v", 1, own(std::nullopt)), "reserved v/1 0:b1[0]") << "created at the same time: by name";
 }
 
@@ -143,8 +144,9 @@ TEST_F(OwnVolumes, AreProvisionedWhereTheClassAllows) {
             "short t/1 0 of 1 pods fit: volume scratch0 is of storage class by-hand, which provisions no volumes");
   EXPECT_EQ(admit("s", 1, own("never")),
             "short s/1 0 of 1 pods fit: volume scratch0 is of storage class never, which does not exist");
-  EXPECT_EQ(published(script.step({StorageUpdated{"class/never", StorageClass{true, true, in_zone("b"), kDriver, false}}})),
-            "reserved s/1 0:b1[3]");
+  EXPECT_EQ(
+      published(script.step({StorageUpdated{"class/never", StorageClass{true, true, in_zone("b"), kDriver, false}}})),
+      "reserved s/1 0:b1[3]");
   EXPECT_EQ(admit("r", 8, own("later")),
             "short r/1 4 of 8 pods fit: 1 eligible nodes have 4 free GPUs, needs 8; 2 out of reach of volume scratch0 "
             "(zone in (b))");
@@ -173,10 +175,11 @@ TEST_F(OwnVolumes, PodIsPendingForItsClaim) {
 TEST_F(OwnVolumes, ImmediateVolumeMustBeBoundAndReachable) {
   admit("w", 1, own("at-once"));
   const Claim waiting{"", "at-once", "", true, "w-0"}, there{"pv", "at-once", "", true, "w-0"};
-  EXPECT_TRUE(
-      binds(script.step({PodUpdated{pod("w", 0, own("at-once"))}, StorageUpdated{"claim/default/w-0-scratch0", waiting}}))
-          .empty());
-  EXPECT_TRUE(binds(script.step({StorageUpdated{"claim/default/w-0-scratch0", there}})).empty()) << "no volume is known";
+  EXPECT_TRUE(binds(script.step({PodUpdated{pod("w", 0, own("at-once"))},
+                                 StorageUpdated{"claim/default/w-0-scratch0", waiting}}))
+                  .empty());
+  EXPECT_TRUE(binds(script.step({StorageUpdated{"claim/default/w-0-scratch0", there}})).empty())
+      << "no volume is known";
   // It is not reachable from a1.
   const Volume migration_target{in_zone("b"), kDriver, "vol", "default/w-0-scratch0"};
   EXPECT_TRUE(binds(script.step({StorageUpdated{"volume/pv", migration_target}})).empty());
@@ -197,7 +200,8 @@ TEST_F(OwnVolumes, ExistingPodsFollowTheirClaims) {
       "0 of 1 pods fit: claim w-0-scratch0 was not created for its pod");
   EXPECT_EQ(claim("w-0-scratch0", {"", "at-once", "", true, "w-0"}), "") << "not bound yet";
   EXPECT_EQ(claim("w-0-scratch0", {"pv", "at-once", "", true, "w-0"}), "") << "its volume is not known yet";
-  EXPECT_EQ(published(script.step({StorageUpdated{"volume/pv", Volume{in_zone("b"), kDriver, "vol", "default/w-0-scratch0"}}})),
+  EXPECT_EQ(published(script.step(
+                {StorageUpdated{"volume/pv", Volume{in_zone("b"), kDriver, "vol", "default/w-0-scratch0"}}})),
             "reserved w/1 0:b1[0]; bind w-0 -> b1 [0]");
 }
 
@@ -246,11 +250,13 @@ TEST_F(OwnVolumes, UnboundClaimCountsByItsClass) {
   limit("a1", 8), limit("a2", 8), limit("b1", 1);
   EXPECT_EQ(admit("w", 2, claims({"later"})), "reserved w/1 0:b1[0] 1:b1[1]") << "one claim";
   EXPECT_EQ(admit("v", 1, own("later")).substr(0, 9), "short v/1");
-  EXPECT_EQ(published(script.step({StorageUpdated{"volume/pv-later", Volume{in_zone("b"), kDriver, "vol", "default/later"}}})),
+  EXPECT_EQ(published(script.step(
+                {StorageUpdated{"volume/pv-later", Volume{in_zone("b"), kDriver, "vol", "default/later"}}})),
             "");
   EXPECT_EQ(claim("later", {"pv-later", "later", "b1", false, {}}), "") << "still one volume";
-  EXPECT_EQ(published(script.step({StorageUpdated{"volume/pv-later", Volume{in_zone("b"), "nfs", "vol", "default/later"}}})),
-            "reserved v/1 0:b1[2]")
+  EXPECT_EQ(
+      published(script.step({StorageUpdated{"volume/pv-later", Volume{in_zone("b"), "nfs", "vol", "default/later"}}})),
+      "reserved v/1 0:b1[2]")
       << "of another driver, after all";
 }
 
@@ -356,7 +362,7 @@ TEST_F(OwnVolumes, ScaleUpFollowsTheClaimOfTheNextPod) {
   EXPECT_EQ(published(script.step({asked})), "reserved w/1 0:a1[0]");
   const auto claim_of = [](int index, const std::string& volume) {
     return StorageUpdated{fmt::format("claim/default/w-{}-scratch0", index),
-                       Claim{volume, "at-once", "", true, fmt::format("w-{}", index)}};
+                          Claim{volume, "at-once", "", true, fmt::format("w-{}", index)}};
   };
   script.step({StorageUpdated{"volume/pv-0", Volume{in_zone("a"), kDriver, "vol-0", "default/w-0-scratch0"}},
                claim_of(0, "pv-0"), PodUpdated{pod("w", 0, own("at-once"))}});
@@ -365,11 +371,12 @@ TEST_F(OwnVolumes, ScaleUpFollowsTheClaimOfTheNextPod) {
   runs.phase = PodPhase::kRunning;
   EXPECT_EQ(published(script.step({PodUpdated{runs}})), "");
   EXPECT_EQ(published(script.step({PodUpdated{pod("w", 1, own("at-once"))}, claim_of(1, "")})), "");
-  EXPECT_EQ(published(script.step({StorageUpdated{"limits/a2", AttachLimits{{{kDriver, 1}}}}})), "") << "it is not bound yet";
-  EXPECT_EQ(
-      published(script.step({StorageUpdated{"volume/pv-1", Volume{in_zone("b"), kDriver, "vol-1", "default/w-1-scratch0"}},
-                        claim_of(1, "pv-1")})),
-      "")
+  EXPECT_EQ(published(script.step({StorageUpdated{"limits/a2", AttachLimits{{{kDriver, 1}}}}})), "")
+      << "it is not bound yet";
+  EXPECT_EQ(published(script.step(
+                {StorageUpdated{"volume/pv-1", Volume{in_zone("b"), kDriver, "vol-1", "default/w-1-scratch0"}},
+                 claim_of(1, "pv-1")})),
+            "")
       << "b1 may have none, and a2 is out of its reach";
   EXPECT_EQ(published(script.step({StorageUpdated{"limits/b1", AttachLimits{{{kDriver, 1}}}}})), "bind w-1 -> b1 [0]");
 }

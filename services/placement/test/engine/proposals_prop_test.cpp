@@ -41,12 +41,12 @@ WorkloadUpdated wish_of(int number) {
   if (kind == 1) out.spec.pod_sets[0].topology.required = "zone";
   out.phase = WorkloadPhase::kQuotaReserved;
   out.quota_facts = {*rc::gen::element<std::string>("q", "r"),
-                  "t",
-                  *rc::gen::arbitrary<bool>(),
-                  *rc::gen::arbitrary<bool>(),
-                  {},
-                  {},
-                  {}};
+                     "t",
+                     *rc::gen::arbitrary<bool>(),
+                     *rc::gen::arbitrary<bool>(),
+                     {},
+                     {},
+                     {}};
   return out;
 }
 
@@ -95,7 +95,8 @@ void step(Fleet& fleet, const std::vector<Command>& batch) {
       const Workload& gives = *engine.tables().workloads.find(victim.id.uid);
       if (victim.to.empty()) {
         RC_ASSERT(gives.spec.priority < wish.spec.priority);
-        RC_ASSERT((gives.quota_facts.queue == wish.quota_facts.queue ? wish.quota_facts.own_queue : wish.quota_facts.in_tree));
+        RC_ASSERT((gives.quota_facts.queue == wish.quota_facts.queue ? wish.quota_facts.own_queue
+                                                                     : wish.quota_facts.in_tree));
       } else {
         RC_ASSERT(gives.spec.priority <= wish.spec.priority);
         ++fleet.moving;

@@ -26,19 +26,19 @@ TEST(Requeue, EachChangeOfCapacityWakesThePendingWorkloadThatFits) {
   const struct {
     const char *before, *request, *change;
   } cases[] = {
-      {"node a gpus=8 external", "1x8", "node a gpus=8"},                                      // uncordoned
-      {"node a gpus=8 ready=no", "1x8", "node a gpus=8"},                                      // Ready
-      {"node a gpus=8", "1x8 select=pool=x", "node a gpus=8 label=pool=x"},                    // relabeled
-      {"node a gpus=8 taint=team:NoSchedule", "1x8", "node a gpus=8"},                         // untainted
-      {"node a gpus=4", "1x8", "node a gpus=8"},                                               // more GPUs
-      {"node a gpus=8 cpu=1", "1x8 cpu=4", "node a gpus=8 cpu=8"},                             // more CPUs
-      {"node a gpus=8 mem=1", "1x8 mem=4", "node a gpus=8 mem=8"},                             // more memory
+      {"node a gpus=8 external", "1x8", "node a gpus=8"},                                        // uncordoned
+      {"node a gpus=8 ready=no", "1x8", "node a gpus=8"},                                        // Ready
+      {"node a gpus=8", "1x8 select=pool=x", "node a gpus=8 label=pool=x"},                      // relabeled
+      {"node a gpus=8 taint=team:NoSchedule", "1x8", "node a gpus=8"},                           // untainted
+      {"node a gpus=4", "1x8", "node a gpus=8"},                                                 // more GPUs
+      {"node a gpus=8 cpu=1", "1x8 cpu=4", "node a gpus=8 cpu=8"},                               // more CPUs
+      {"node a gpus=8 mem=1", "1x8 mem=4", "node a gpus=8 mem=8"},                               // more memory
       {"node a gpus=8 | unmanaged p on=a gpus=1", "1x8", "unmanaged p on=a gpus=1 succeeded"},   // of other owners
       {"node a gpus=8 | unmanaged p on=a gpus=1", "1x8", "unmanaged-gone p"},                    //
       {"node a gpus=8 cpu=8 | unmanaged m on=a cpu=8 daemon", "1x8 cpu=4", "unmanaged-gone m"},  // a mirror pod
-      {"node a gpus=8 | health a gpu=3", "1x8", "health a ok"},                                // repaired
-      {"node a gpus=8 | drain a", "1x8", "undrain a"},                                         // no drain any more
-      {"node b gpus=2", "1x8", "node a gpus=8"},                                               // a new node
+      {"node a gpus=8 | health a gpu=3", "1x8", "health a ok"},                                  // repaired
+      {"node a gpus=8 | drain a", "1x8", "undrain a"},                                           // no drain any more
+      {"node b gpus=2", "1x8", "node a gpus=8"},                                                 // a new node
   };
   for (const auto& one : cases) expect_wake(one.before, one.request, one.change);
 }
@@ -64,7 +64,8 @@ TEST(Requeue, BoundClaimWakesThePendingWorkloadThatUsesIt) {
   latest.no_free_capacity = true;
   script.step({latest});
   EXPECT_TRUE(script.engine().requeue().empty());
-  script.step({StorageUpdated{"volume/pv", Volume{}}, StorageUpdated{"claim/default/data", Claim{"pv", "slow", "", false}}});
+  script.step(
+      {StorageUpdated{"volume/pv", Volume{}}, StorageUpdated{"claim/default/data", Claim{"pv", "slow", "", false}}});
   ASSERT_EQ(script.engine().requeue().size(), 1U);
   EXPECT_EQ(script.engine().requeue()[0].id, attempt_id("w/2"));
 }

@@ -247,8 +247,8 @@ std::vector<Command> Script::parse(const std::string& line) {
     latest.spec = specs_[id.uid];
     latest.attempt = id.attempt;
     latest.phase = words.has("evicting")   ? WorkloadPhase::kEvicting
-                  : words.has("admitted") ? WorkloadPhase::kAdmitted
-                                          : WorkloadPhase::kQuotaReserved;
+                   : words.has("admitted") ? WorkloadPhase::kAdmitted
+                                           : WorkloadPhase::kQuotaReserved;
     if (words.has("evicting")) latest.order_deadline = now_ + std::chrono::seconds(30);
     latest.quota_facts = quota_facts_[id.uid];
     const Proposal* row = engine_.tables().proposals.find(id.uid);
@@ -300,7 +300,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       }
       const auto may = words.get("preempt");
       quota_facts_[id.uid] = {words.get("queue", "q"), words.get("tree", "t"), may == "own" || may == "both",
-                            may == "tree" || may == "both"};
+                              may == "tree" || may == "both"};
       quota_facts_[id.uid].queue_position = static_cast<std::int32_t>(words.number("position", 0));
     } else {
       const std::map<std::string, WorkloadPhase> phases{
@@ -323,7 +323,8 @@ std::vector<Command> Script::parse(const std::string& line) {
     latest.spec = spec;
     QuotaFacts& standing = quota_facts_[id.uid];
     if (latest.phase == WorkloadPhase::kAdmitted && standing.admitted == Instant{}) standing.admitted = now_;
-    if (words.named.contains("min-runtime")) standing.min_runtime_until = now_ + std::chrono::seconds(words.number("min-runtime", 0));
+    if (words.named.contains("min-runtime"))
+      standing.min_runtime_until = now_ + std::chrono::seconds(words.number("min-runtime", 0));
     latest.quota_facts = standing;
     return {latest};
   }
@@ -379,7 +380,8 @@ std::vector<Command> Script::parse(const std::string& line) {
   if (verb == "health") {
     HealthUpdated latest{NodeName(arg(1)), std::nullopt};
     if (!words.has("ok")) {
-      latest.mark = HealthVerdict{words.has("cordon"), static_cast<std::int32_t>(words.number("gpu", -1)), 79, "XID 79"};
+      latest.mark =
+          HealthVerdict{words.has("cordon"), static_cast<std::int32_t>(words.number("gpu", -1)), 79, "XID 79"};
     }
     return {latest};
   }
@@ -431,8 +433,8 @@ std::unique_ptr<Engine> read_back(const Engine& from, const Options& options) {
   copy(rows.nodes, to.nodes), copy(rows.cordon_causes, to.cordon_causes), copy(rows.observations, to.observations);
   copy(rows.pods, to.pods), copy(rows.workloads, to.workloads), copy(rows.assignments, to.assignments);
   copy(rows.meta, to.meta), copy(rows.proposals, to.proposals), copy(rows.storage, to.storage),
-      copy(rows.report, to.report), copy(rows.repartitions, to.repartitions), copy(rows.layouts, to.layouts), copy(rows.mix, to.mix),
-      copy(rows.defrag_run, to.defrag_run);
+      copy(rows.report, to.report), copy(rows.repartitions, to.repartitions), copy(rows.layouts, to.layouts),
+      copy(rows.mix, to.mix), copy(rows.defrag_run, to.defrag_run);
   out->rebuild();
   return out;
 }

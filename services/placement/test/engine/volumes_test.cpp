@@ -87,8 +87,7 @@ TEST_F(Volumes, UnboundClaimKeepsTheGangPending) {
   told();
   EXPECT_EQ(admit("w", 2, with_claims({"data"})), "short w/1 0 of 2 pods fit: claim data does not exist");
   EXPECT_EQ(claim("data", {"", "at-once", "", false}), "") << "exists and is not bound";
-  EXPECT_EQ(admit("v", 1, with_claims({"data"})),
-            "short v/1 0 of 1 pods fit: claim data is not bound to a volume yet");
+  EXPECT_EQ(admit("v", 1, with_claims({"data"})), "short v/1 0 of 1 pods fit: claim data is not bound to a volume yet");
   EXPECT_EQ(claim("data", {"pv-1", "at-once", "", false}), "") << "the volume is not known yet";
   EXPECT_EQ(published(script.step({StorageUpdated{"volume/pv-1", Volume{}}})),
             "reserved v/1 0:a1[0]; reserved w/1 0:a1[1] 1:a1[2]");
@@ -185,8 +184,7 @@ TEST_F(Volumes, PodLimitOfANode) {
   daemon.phase = PodPhase::kRunning;
   batch.emplace_back(PodUpdated{daemon});
   script.step(batch);
-  EXPECT_EQ(admit("w", 8, with_claims({}), 0),
-            "reserved w/1 0:a2[] 1:a2[] 2:a2[] 3:b1[] 4:b1[] 5:b1[] 6:a1[] 7:a1[]");
+  EXPECT_EQ(admit("w", 8, with_claims({}), 0), "reserved w/1 0:a2[] 1:a2[] 2:a2[] 3:b1[] 4:b1[] 5:b1[] 6:a1[] 7:a1[]");
   EXPECT_EQ(admit("v", 1, with_claims({}), 1),
             "short v/1 0 of 1 pods fit: 3 eligible nodes have 24 free GPUs, needs 1; 3 are at their pod limit");
   const auto obstacles = script.engine().diagnose({pod_set(1, 1)});

@@ -23,7 +23,8 @@ WorkloadUpdated asks(const std::string& uid, const std::string& type, std::int32
 }
 
 /// The types of the workloads that have members on each node.
-std::map<NodeName, std::set<std::string>> types_on(const Engine& engine, const std::vector<WorkloadUpdated>& workloads) {
+std::map<NodeName, std::set<std::string>> types_on(const Engine& engine,
+                                                   const std::vector<WorkloadUpdated>& workloads) {
   std::map<NodeName, std::set<std::string>> out;
   for (const auto& latest : workloads) {
     const auto* row = engine.tables().assignments.find({latest.spec.uid, latest.attempt});

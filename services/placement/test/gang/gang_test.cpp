@@ -216,9 +216,11 @@ TEST_F(Gangs, InvalidRequestIsRefusedWithARemedy) {
   EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].min_count = 9; }), ::testing::HasSubstr("at least 9 of 8"));
   EXPECT_THAT(refused([](Request& r) { r.gang.sets.clear(); }), ::testing::HasSubstr("without pods"));
   EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].pod.gpu_milli = 0; }), ::testing::HasSubstr("of 0 milli"));
-  EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].pod.cpu_milli = -1; }),
-              ::testing::HasSubstr("negative amount"));
-  EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].spread = {-1, kRack}; }), ::testing::HasSubstr("0 means no limit"));
+  EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].pod.cpu_milli = -1; }), ::testing::HasSubstr("negative amount"));
+  EXPECT_THAT(refused([](Request& r) {
+                r.gang.sets[0].spread = {-1, kRack};
+              }),
+              ::testing::HasSubstr("0 means no limit"));
   EXPECT_THAT(refused([](Request& r) { r.gang.sets[0].spread.level = 4; }), ::testing::HasSubstr("level 4 of 3"));
   EXPECT_THAT(refused([](Request& r) { r.gang.sets.resize(65, r.gang.sets[0]); }), ::testing::HasSubstr("65 pod sets"));
   EXPECT_FALSE(place(fleet_, one(1, kFleet, kFleet), Options{{1, 1}, 10}));

@@ -80,8 +80,7 @@ TEST(OpenbReplay, FillsToTheRequestedLoad) {
   EXPECT_EQ(curve.rbegin()->first, 120);
   EXPECT_NEAR(curve.at(50).allocated, 50, 1);
   EXPECT_EQ(replay(*trace, "random", 3, 1.2).at(90).allocated, replay(*trace, "random", 3, 1.2).at(90).allocated);
-  EXPECT_LE(replay(*trace, "bestfit", 1, 0.011).rbegin()->first, 1)
-      << "if the trace requests more, pods are removed";
+  EXPECT_LE(replay(*trace, "bestfit", 1, 0.011).rbegin()->first, 1) << "if the trace requests more, pods are removed";
 }
 
 // ---- the published figures ----

@@ -269,9 +269,9 @@ TEST(Decode, VerdictsDrainsAndObservations) {
     fault->set_reason(fmt::format("of {}", index));
     fault->set_at_us(index);
   }
-  EXPECT_EQ(
-      only<HealthUpdated>(gpu(event)).mark,
-      (HealthVerdict{false, 3, 0, "XID 79", {{3, {false, "of 3", from_micros(3)}}, {5, {true, "of 5", from_micros(5)}}}}));
+  EXPECT_EQ(only<HealthUpdated>(gpu(event)).mark,
+            (HealthVerdict{
+                false, 3, 0, "XID 79", {{3, {false, "of 3", from_micros(3)}}, {5, {true, "of 5", from_micros(5)}}}}));
   verdict->clear_gpus();
   verdict->clear_gpu_uuid();
   EXPECT_EQ(only<HealthUpdated>(gpu(event)).mark, (HealthVerdict{true, -1, 0, "XID 79"})) << "which GPU is not known";
@@ -324,7 +324,8 @@ TEST(Rows, RoundTrip) {
   Stepped stepped;
   stepped.open();
   stepped.step({latest(workload_event("w", 1, pb::ADMITTED, 2, 4)),
-                latest(workload_event("s", 1, pb::QUOTA_RESERVED, 9, 8)), watch_of("pod", make_pod("p", "w", 1, 0, 4))});
+                latest(workload_event("s", 1, pb::QUOTA_RESERVED, 9, 8)),
+                watch_of("pod", make_pod("p", "w", 1, 0, 4))});
   auto bound = make_pod("p", "w", 1, 0, 4);
   bound.set("spec").set("nodeName", "a");
   pb::GpuEvent verdict;
@@ -360,8 +361,8 @@ TEST(Rows, RoundTrip) {
   stepped.step({input_of(Source::kBus, "qm.gpu", report.SerializeAsString())});
   std::set<std::string> kinds;
   for (const auto& [key, value] : stepped.rows) kinds.insert(key.first);
-  EXPECT_EQ(kinds, (std::set<std::string>{"assignment", "mark", "meta", "mix", "node", "node_report", "observation", "pod",
-                                          "storage", "workload"}));
+  EXPECT_EQ(kinds, (std::set<std::string>{"assignment", "mark", "meta", "mix", "node", "node_report", "observation",
+                                          "pod", "storage", "workload"}));
 
   Shell fresh(std::make_unique<Engine>(), Codec());
   ASSERT_TRUE(fresh.load(stepped.stored()));

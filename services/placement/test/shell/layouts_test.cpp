@@ -349,7 +349,8 @@ TEST(LayoutManifests, ErrorsNameTheField) {
   EXPECT_THAT(refused("kind: Node\napiVersion: v1\nmetadata: {name: a}\n"), HasSubstr("names no layout"));
   EXPECT_THAT(refused("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n"), HasSubstr("has no MIG layouts"));
   EXPECT_THAT(refused("mig: {strategy: mixed}\n"), HasSubstr("names no layout"));
-  EXPECT_THAT(refused("mig: {config: a}\n---\nmigManager: {config: {default: b}}\n"), HasSubstr("two different defaults"));
+  EXPECT_THAT(refused("mig: {config: a}\n---\nmigManager: {config: {default: b}}\n"),
+              HasSubstr("two different defaults"));
   EXPECT_THAT(refused("mig: {config: 7}\n"), HasSubstr("mig.config"));
   EXPECT_THAT(refused("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n"), HasSubstr("no list of layouts"));
   const auto part = [&](const std::string& text) { return refused("mig-configs:\n  x:\n  - " + text + "\n"); };

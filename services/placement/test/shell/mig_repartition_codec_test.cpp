@@ -92,7 +92,8 @@ TEST(Rows, DrainForRepartitionRoundTripsAndIsPublished) {
   ASSERT_TRUE(fresh.load(stepped.stored()));
   EXPECT_EQ(fresh.digest(), stepped.shell.digest());
   EXPECT_EQ(fresh.engine().tables().proposals.rows(), engine.tables().proposals.rows());
-  EXPECT_EQ(fresh.engine().tables().proposals.begin()->second.repartitions, (NodeLayouts{{NodeName("a"), "all-balanced"}}));
+  EXPECT_EQ(fresh.engine().tables().proposals.begin()->second.repartitions,
+            (NodeLayouts{{NodeName("a"), "all-balanced"}}));
   fresh.engine().audit();
 }
 

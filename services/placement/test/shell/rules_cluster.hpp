@@ -189,9 +189,9 @@ class Random {
     }
     if (!one_in(10)) labels.set(kHost, name);
     const auto capacity = Json::object({{"cpu", any({"2", "4", "7500m"})},
-                                    {"memory", any({"1Gi", "4Gi"})},
-                                    {"pods", any({"3", "6", "110"})},
-                                    {"example.com/fpga", any({"0", "2", "4"})}});
+                                        {"memory", any({"1Gi", "4Gi"})},
+                                        {"pods", any({"3", "6", "110"})},
+                                        {"example.com/fpga", any({"0", "2", "4"})}});
     const auto ready = Json::object({{"type", "Ready"}, {"status", "True"}, {"reason", "Test"}});
     return Json::object(
         {{"apiVersion", "v1"},
@@ -354,8 +354,8 @@ class RealScheduler : public ::testing::Test {
     there.set("spec").set("nodeName", node);
     const auto term =
         Json::object({{"topologyKey", kLast}, {"labelSelector", just("matchLabels", just(kLast, node + "-a"))}});
-    colocated.set("spec").set("affinity",
-                           just("podAffinity", just("requiredDuringSchedulingIgnoredDuringExecution", list({term}))));
+    colocated.set("spec").set(
+        "affinity", just("podAffinity", just("requiredDuringSchedulingIgnoredDuringExecution", list({term}))));
     for (const auto& one : {there, colocated}) {
       ASSERT_TRUE(qm::testing::wait_until([&] { return api_->create(kPods, kSpaces[0], one).has_value(); }));
     }

@@ -92,7 +92,8 @@ TEST_F(RealScheduler, MatchesPreferences) {
         words += fmt::format("{}: {}\n", book.name_of(node), score);
         if (book.name_of(node).value() == chosen) of_chosen = score;
       }
-      EXPECT_GE(of_chosen, best - kRounding) << "the scheduler chose " << chosen << update << "\n" << words << pod.dump();
+      EXPECT_GE(of_chosen, best - kRounding) << "the scheduler chose " << chosen << update << "\n"
+                                             << words << pod.dump();
       ++probes;
       decisive += std::ranges::any_of(scores, [&](const auto& s) { return s.score < best - kRounding; }) ? 1 : 0;
       if (!chosen.empty()) book.put_pod({kube::uid_of(made), NodeName(chosen), id});

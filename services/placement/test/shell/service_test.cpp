@@ -69,7 +69,7 @@ struct Service {
     host->stop();
   }
   void publish_quota(const std::string& uid, int attempt, pb::WorkloadPhase phase, int pods, int gpus,
-                      const std::string& rules = "") {
+                     const std::string& rules = "") {
     pb::WorkloadEvent event;
     auto* spec = event.mutable_spec();
     spec->set_uid(uid);

@@ -76,8 +76,11 @@ TEST(PlacementSettings, EachSetsItsOption) {
 }
 
 TEST(PlacementSettings, ValuesThatDisable) {
-  const auto off =
-      taken({{"isolate-workload-types", "none"}, {"gpu-pools", "none"}, {"preemption", "off"}, {"mig-repartition", "off"}, {"defragmentation", "off"}});
+  const auto off = taken({{"isolate-workload-types", "none"},
+                          {"gpu-pools", "none"},
+                          {"preemption", "off"},
+                          {"mig-repartition", "off"},
+                          {"defragmentation", "off"}});
   EXPECT_TRUE(off.engine.apart.empty() && off.engine.pools.empty());
   EXPECT_FALSE(off.engine.preemption.on || off.engine.mig_repartition.on || off.engine.defrag.on);
   const auto on = taken({{"preemption", "on"}, {"mig-repartition", "on"}});

@@ -93,8 +93,8 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
   const bool standing = words.flag("standing"), cleared = words.flag("cleared");
   if (verb == "xid") {
     XidUpdated seen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)),
-                 words.number("gpu", 0),      DeviceUuid("GPU-x"),
-                 words.text("line"),          now_ - std::chrono::seconds(words.number("ago", 0))};
+                    words.number("gpu", 0),      DeviceUuid("GPU-x"),
+                    words.text("line"),          now_ - std::chrono::seconds(words.number("ago", 0))};
     seen.standing = standing;
     seen.cleared = cleared;
     seen.boot = words.text("boot");
@@ -112,15 +112,15 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
   if (verb == "notice") {
     const std::string action = words.plain.size() > 3 ? words.plain[3] : "terminate";
     return {NoticeUpdated{NodeName(words.plain.at(1)), InstanceId(words.plain.at(2)), action,
-                       now_ + std::chrono::seconds(words.number("in", 120))}};
+                          now_ + std::chrono::seconds(words.number("in", 120))}};
   }
   if (verb == "order") {
     OrderUpdated order{words.plain.at(1),
-                     attempt_id(words.plain.at(2)),
-                     {},
-                     "SpotInterruption",
-                     now_ + std::chrono::seconds(words.number("in", 110)),
-                     settled};
+                       attempt_id(words.plain.at(2)),
+                       {},
+                       "SpotInterruption",
+                       now_ + std::chrono::seconds(words.number("in", 110)),
+                       settled};
     for (std::size_t i = 3; i < words.plain.size(); ++i) order.nodes.emplace_back(words.plain[i]);
     order.ns = words.text("ns");
     order.kind = "Job";

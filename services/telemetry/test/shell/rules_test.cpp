@@ -99,10 +99,10 @@ TEST_P(Rules, UtilizationByAppIsTheMeanOverItsGpus) {
       {R"(kube_pod_labels{namespace="team",pod="q3"})", "1x10"}};
   const auto close =
       fmt::format(R"(sum(abs({}{{label_app="llm",namespace="team"}} - (70 + 51 + 30) / 3) <= bool 1e-9))", record);
-  EXPECT_EQ(
-      tried("001-prometheusrule-gpu-utilization.yaml", {{"as calculated from the samples", all, close, {{"1m", 1}, {"5m", 1}}},
-                                                        {"no other", all, "count(" + record + ")", {{"5m", 1}}}}),
-      "");
+  EXPECT_EQ(tried("001-prometheusrule-gpu-utilization.yaml",
+                  {{"as calculated from the samples", all, close, {{"1m", 1}, {"5m", 1}}},
+                   {"no other", all, "count(" + record + ")", {{"5m", 1}}}}),
+            "");
 }
 
 QM_FOR_EACH_MANIFESTS(Rules);

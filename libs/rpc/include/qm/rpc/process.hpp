@@ -29,15 +29,15 @@ struct Settings {
   std::string grpc = "127.0.0.1:0", http = "127.0.0.1:0";
   std::string postgres, bus, redis, kube, clock = "system", shard = "default";
   std::map<std::string, std::string> peers;
-  bool take = false;            ///< takes the shard from the current leader at once, instead of waiting for it
-  std::string advertise;        ///< address of this process's gRPC for other replicas; empty: as --grpc
-  std::string lease_namespace;  ///< namespace of the Lease that shows the leader; empty: the Pod's own
-  bool migrate_only = false;    ///< migrates the schema and exits
-  bool check_only = false;      ///< does not migrate: a schema of another version is refused
-  TlsFiles tls;                 ///< QM_TLS_CERT, QM_TLS_KEY, QM_TLS_CA
-  bool insecure = false;        ///< QM_INSECURE: plain text beyond loopback
-  std::string auth = "none", roles;          ///< QM_AUTH, QM_ROLES
-  std::vector<std::string> manifests;        ///< --config FILE (repeatable): YAML applied at start
+  bool take = false;                   ///< takes the shard from the current leader at once, instead of waiting for it
+  std::string advertise;               ///< address of this process's gRPC for other replicas; empty: as --grpc
+  std::string lease_namespace;         ///< namespace of the Lease that shows the leader; empty: the Pod's own
+  bool migrate_only = false;           ///< migrates the schema and exits
+  bool check_only = false;             ///< does not migrate: a schema of another version is refused
+  TlsFiles tls;                        ///< QM_TLS_CERT, QM_TLS_KEY, QM_TLS_CA
+  bool insecure = false;               ///< QM_INSECURE: plain text beyond loopback
+  std::string auth = "none", roles;    ///< QM_AUTH, QM_ROLES
+  std::vector<std::string> manifests;  ///< --config FILE (repeatable): YAML applied at start
   std::map<std::string, std::string> extra;  ///< service-specific: --set name=value
   std::string log_level = "info", log_format = "text";
 };

@@ -39,7 +39,7 @@ enum class Succession {
   kSuccessor,  ///< of the same term, or of one that continues the applied history: apply, the position advances
   kEarlier,    ///< of an earlier term of the same history, delivered late or repeatedly: apply, the position stays
   kAbandoned,  ///< the producer's database lost it, and it was not applied: drop
-  kBroken,  ///< the producer's database lost applied events, or the histories may differ: fetch a snapshot
+  kBroken,     ///< the producer's database lost applied events, or the histories may differ: fetch a snapshot
 };
 
 /// The relation of an event at `event` to the applied history of the same producer. An unknown term on either side

@@ -103,8 +103,8 @@ class LeaseState {
   /// Responses from memory are allowed: proven; or the database is unavailable, so that no replica can have claimed
   /// the lease since.
   [[nodiscard]] bool may_answer(SteadyInstant now) const;
-  [[nodiscard]] bool served(SteadyInstant now) const;  ///< another replica leads and serves, by a recent read
-  [[nodiscard]] bool lost() const { return lost_; }    ///< another replica claimed it, permanently
+  [[nodiscard]] bool served(SteadyInstant now) const;            ///< another replica leads and serves, by a recent read
+  [[nodiscard]] bool lost() const { return lost_; }              ///< another replica claimed it, permanently
   [[nodiscard]] bool away() const { return bool(away_); }        ///< the last call failed
   [[nodiscard]] bool known() const { return bool(looked_); }     ///< there was a read
   [[nodiscard]] const LeaseView& view() const { return view_; }  ///< of the last read, or of its own claim

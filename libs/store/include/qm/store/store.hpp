@@ -147,10 +147,10 @@ struct Term {
 enum class CommitOutcome {
   kCommitted,
   kNotCommitted,  ///< known not to have happened: undo and retry
-  kTermEnded,  ///< not committed, the database session was lost: retry in a new term(), with its events
-  kEpochLost,   ///< another leader took over: stop writing, reload
-  kRolledBack,  ///< the database is behind commits that it acknowledged, as after a restore: alert, reload
-  kInDoubt,     ///< could not be looked up in time: reload
+  kTermEnded,     ///< not committed, the database session was lost: retry in a new term(), with its events
+  kEpochLost,     ///< another leader took over: stop writing, reload
+  kRolledBack,    ///< the database is behind commits that it acknowledged, as after a restore: alert, reload
+  kInDoubt,       ///< could not be looked up in time: reload
 };
 
 /// The limit of the values in one read of the outbox, or one page of a snapshot: it ends with the row that reaches

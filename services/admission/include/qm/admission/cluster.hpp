@@ -27,7 +27,8 @@ struct ClusterSettings {
   /// --set rules=continuous|exact, fair-sharing=true|false, rest=10m, usage-half-life-time=168h,
   /// usage-sampling-interval=5m, resource-weights=nvidia.com/gpu:1,memory:0
   Rules rules;
-  std::int64_t preemption_budget_per_hour = Options().preemption_budget_per_hour;  ///< --set preemption-budget-per-hour=100
+  std::int64_t preemption_budget_per_hour =
+      Options().preemption_budget_per_hour;  ///< --set preemption-budget-per-hour=100
   /// `of_others`: names that other readers of the same settings accept. kInvalid: a name that no reader accepts, or an
   /// invalid value.
   static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra,

@@ -138,10 +138,10 @@ struct Tick {};
 /// Marks every quota tree for scheduling, although no change in it is known.
 struct Reconsider {};
 
-using Command =
-    std::variant<ApplyObjects, ObjectDeleted, ObjectsSynced, JobUpdated, JobDeleted, JobsSynced, PlacementUpdated, PromiseUpdated,
-                 CheckpointUpdated, RequeueListUpdated, EvictionRequested, Submit, Cancel, AnswerCheck, ActiveUpdated, SetActive,
-                 IntentOutcome, BudgetGranted, SpendingUpdated, EstimatePublished, ProposalUpdated, Tick, Reconsider>;
+using Command = std::variant<ApplyObjects, ObjectDeleted, ObjectsSynced, JobUpdated, JobDeleted, JobsSynced,
+                             PlacementUpdated, PromiseUpdated, CheckpointUpdated, RequeueListUpdated, EvictionRequested,
+                             Submit, Cancel, AnswerCheck, ActiveUpdated, SetActive, IntentOutcome, BudgetGranted,
+                             SpendingUpdated, EstimatePublished, ProposalUpdated, Tick, Reconsider>;
 
 // ---- output: the decisions of a step ----
 

@@ -275,7 +275,8 @@ class Decisions {
   [[nodiscard]] std::unique_ptr<Tree> pool_of(int tree, const std::map<QueueName, ClusterQueue>& queues,
                                               const Cohort& cohort, kueue::QuotaState field);
   [[nodiscard]] const Sharing* sharing_of(const QueueName& queue) const;
-  [[nodiscard]] std::vector<QuotaShortfall> pool_shortfalls(int tree, const Sharing& pool, const kueue::Work& work) const;
+  [[nodiscard]] std::vector<QuotaShortfall> pool_shortfalls(int tree, const Sharing& pool,
+                                                            const kueue::Work& work) const;
 
   Rules rules_;
   [[nodiscard]] kueue::UsageShares shares() const;

@@ -106,7 +106,7 @@ class Engine {
     Table<HoldKey, Hold> holds;
     // For forecasts.
     Table<forecast::JobClass, forecast::LifeTable> run_times;  ///< of finished runs, by job class; bounded
-    Table<WorkloadUid, StartEstimate> estimates;                        ///< estimates for pending workloads; bounded
+    Table<WorkloadUid, StartEstimate> estimates;               ///< estimates for pending workloads; bounded
     Table<std::string, forecast::Correction> corrections;
     Table<WorkloadUid, ProposalDecision> proposals;
     Table<int, PreemptionBudget> preemption_budget;  ///< one row, key 0
@@ -138,8 +138,12 @@ class Engine {
   [[nodiscard]] std::optional<Cause> check_obstacle(const ClusterQueue& queue) const;
   /// The quota that a pending workload lacks, and single changes that would make it fit its quota tree. Both ignore the
   /// workloads ahead of it in the queue.
-  [[nodiscard]] std::vector<QuotaShortfall> shortfalls(const Workload& w) const { return indexes_.decisions.shortfalls(w); }
-  [[nodiscard]] std::vector<QuotaRemedy> quota_remedies(const Workload& w) const { return indexes_.decisions.quota_remedies(w); }
+  [[nodiscard]] std::vector<QuotaShortfall> shortfalls(const Workload& w) const {
+    return indexes_.decisions.shortfalls(w);
+  }
+  [[nodiscard]] std::vector<QuotaRemedy> quota_remedies(const Workload& w) const {
+    return indexes_.decisions.quota_remedies(w);
+  }
   /// Why the queue admits no workload: Terminating, Stopped, an admission check, its pool, a cycle of cohorts. Empty if
   /// the queue is active.
   [[nodiscard]] std::optional<Cause> inactive_reason(const ClusterQueue& queue) const;
@@ -329,8 +333,8 @@ class Engine {
   // Quota windows (quota_windows.cpp).
   void apply_windows();
   void drain_windows();
-  [[nodiscard]] std::optional<Cause> window_ahead(const ClusterQueue& queue, const std::vector<QuotaShortfall>& shortfalls,
-                                                  Instant now) const;
+  [[nodiscard]] std::optional<Cause> window_ahead(const ClusterQueue& queue,
+                                                  const std::vector<QuotaShortfall>& shortfalls, Instant now) const;
 
   // Reserved starts and aging (backfill_and_aging.cpp).
   void apply_aging();
@@ -379,7 +383,7 @@ class Engine {
     std::vector<QueueName> draining;       ///< queues that evict workloads beyond their quota
     std::set<std::pair<Instant, Uid>> timers;
     std::set<std::pair<Instant, Uid>> gated;  ///< all checks are Ready; in the order in which quota was reserved
-    std::set<QueueOrder> scaling_up;             ///< elastic Jobs that run and lack quota for some pods
+    std::set<QueueOrder> scaling_up;          ///< elastic Jobs that run and lack quota for some pods
     std::set<Uid> starting;                   ///< past the gate, and not all of their pods are ready
     std::set<std::pair<Instant, Uid>> ended;  ///< and the job is gone; kept for `retention`
     std::set<const Workload*, ByName> names;  ///< row addresses are stable
@@ -387,7 +391,7 @@ class Engine {
     /// By local queue and resource, where the cluster queue orders by usage.
     std::map<LocalName, std::map<std::string, std::int64_t>> held_by_local;
     std::map<WorkloadUid, BudgetRequests> asked;
-    ByBudget wants, lacks;                               ///< by budget: workloads to try, and workloads that wait for it
+    ByBudget wants, lacks;                            ///< by budget: workloads to try, and workloads that wait for it
     std::set<std::pair<Instant, HoldKey>> holds_due;  ///< when a hold has to be extended
   };
   /// The index entries of a row; all empty for a row that does not exist.
@@ -411,11 +415,11 @@ class Engine {
   Options options_;
   Tables tables_;
   Indexes indexes_;
-  std::set<int> dirty_;                  ///< quota trees with a change
-  std::set<QueueName> touched_;          ///< queues whose usage changed in this step
+  std::set<int> dirty_;                       ///< quota trees with a change
+  std::set<QueueName> touched_;               ///< queues whose usage changed in this step
   std::set<WorkloadUid> scale_up_requested_;  ///< in this step
   bool resolve_needed_ = false;
-  bool windows_changed_ = false;             ///< a window has opened or closed since the last commit
+  bool windows_changed_ = false;    ///< a window has opened or closed since the last commit
   std::set<Namespace> relabelled_;  ///< namespaces with changed labels
   Instant submissions_end_{};       ///< no submission expires before this
   Counters counters_;

@@ -10,7 +10,7 @@ namespace qm::admission {
 struct StartEstimate {
   std::int32_t attempt = 0;
   Instant at{};
-  forecast::Interval raw, corrected;                ///< from `at` on: as forecast, and after the correction
+  forecast::Interval raw, corrected;           ///< from `at` on: as forecast, and after the correction
   std::size_t group = 0;                       ///< group of the correction
   bool low_known = false, high_known = false;  ///< whether the correction has learned from this end
   friend bool operator==(const StartEstimate&, const StartEstimate&) = default;

@@ -15,15 +15,15 @@ struct JobUpdated {
   bool suspended = true;
   std::int32_t attempt = 0;  ///< from its pod template; 0 = none
   bool complete = false, failed = false;
-  std::int32_t active = 0;       ///< ungated pods that have not ended
-  bool external_scheduler = false;     ///< used when it is first observed
-  std::int32_t ended = 0;        ///< of a Job: of the pods that run at once, those with no work left
-  bool pods_ready = false;       ///< all required pods are ready, or have succeeded
-  Duration max_execution{0};     ///< used when it is first observed
-  std::optional<bool> spec_active;      ///< `spec.active` of the object itself; empty = not set
-  std::string refused;           ///< why its pods would be refused; it is not scheduled while this is set
-  bool pods_expected = false;     ///< a group without pods: its pod sets are what it declares that they will need
-  WholeSeconds waiting_time{0};  ///< of a group in a pool: then capacity is kept for it; zero = as the pool
+  std::int32_t active = 0;          ///< ungated pods that have not ended
+  bool external_scheduler = false;  ///< used when it is first observed
+  std::int32_t ended = 0;           ///< of a Job: of the pods that run at once, those with no work left
+  bool pods_ready = false;          ///< all required pods are ready, or have succeeded
+  Duration max_execution{0};        ///< used when it is first observed
+  std::optional<bool> spec_active;  ///< `spec.active` of the object itself; empty = not set
+  std::string refused;              ///< why its pods would be refused; it is not scheduled while this is set
+  bool pods_expected = false;       ///< a group without pods: its pod sets are what it declares that they will need
+  WholeSeconds waiting_time{0};     ///< of a group in a pool: then capacity is kept for it; zero = as the pool
   std::string rejected;      ///< field, value and remedy of an unsupported request; the spec then has the metadata only
   bool as_submitted = true;  ///< pod sets are as the author wrote them; false = they may include what an attempt added
   std::int32_t at_once = -1;     ///< of a Job: pods that run at once by its current object; -1 = unknown

@@ -19,7 +19,8 @@ using PlacementQuery = std::function<Result<quartermaster::v1::DryRunResponse>(
 ///
 /// Fails    kFailedPrecondition: no such peer; otherwise as the call, after at most a second.
 /// Threads  any.
-[[nodiscard]] PlacementQuery request_placement(const std::map<std::string, std::string>& peers, rpc::ClientSecurity security);
+[[nodiscard]] PlacementQuery request_placement(const std::map<std::string, std::string>& peers,
+                                               rpc::ClientSecurity security);
 
 /// The plan of the autoscaler for each pending workload that the caller may see, one line each.
 using PlanQuery = std::function<Result<std::vector<std::string>>(const std::string& authorization)>;

@@ -23,12 +23,12 @@ struct Options {
   Duration backoff = std::chrono::seconds(30);  ///< after the first Short; doubles with each successive one
   Duration backoff_most = std::chrono::minutes(10);
   Duration short_grace = std::chrono::seconds(5);      ///< a Short keeps quota this long, for a promise to arrive
-  Duration retry_interval = std::chrono::seconds(30);       ///< an unanswered request or order is published again after this
+  Duration retry_interval = std::chrono::seconds(30);  ///< an unanswered request or order is published again after this
   Duration pods_gone_grace = std::chrono::minutes(1);  ///< after Released without eviction, if the job has not ended
   Duration eviction_grace = std::chrono::seconds(30);  ///< deadline of evictions that admission decides
   Duration retention = std::chrono::hours(24);         ///< of ended workloads with a deleted job
   std::size_t most_ended = 50000;                      ///< maximum of such rows; the oldest are removed first
-  std::int64_t preemption_budget_per_hour = 100;  ///< workloads that proposals of placement may evict, per hour
+  std::int64_t preemption_budget_per_hour = 100;       ///< workloads that proposals of placement may evict, per hour
   std::optional<PodsReady> wait_for_pods_ready;
   /// A placement service binds pods. Otherwise another scheduler binds all of them, and texts do not advise placement.
   bool places = true;

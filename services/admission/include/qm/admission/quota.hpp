@@ -1,7 +1,7 @@
 #pragma once
-#include "qm/admission/kueue/work.hpp"
 #include "qm/admission/forecast/aging.hpp"
 #include "qm/admission/forecast/windows.hpp"
+#include "qm/admission/kueue/work.hpp"
 #include "qm/admission/volcano/pool.hpp"
 #include "qm/base/time.hpp"
 #include "qm/model/ids.hpp"
@@ -83,7 +83,7 @@ struct ClusterQueue {
   /// Its order is kept; a later workload starts earlier only if that delays no reserved start (conservative backfill).
   bool backfill = false;
   std::vector<QuotaWindow> windows;
-  bool drains = false;  ///< with windows: workloads beyond the quota and what others lend are evicted
+  bool drains = false;                   ///< with windows: workloads beyond the quota and what others lend are evicted
   std::optional<forecast::Aging> aging;  ///< pending workloads rise in priority; none is passed beyond its bound
   friend bool operator==(const ClusterQueue&, const ClusterQueue&) = default;
 };

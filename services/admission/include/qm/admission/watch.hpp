@@ -73,8 +73,8 @@ class JobWatch {
   Mailbox mailbox_;
   std::mutex mutex_;
   std::map<std::string, std::string> known_;  ///< uid -> what was last sent for it
-  std::map<std::string, Json> left_;  ///< uid -> job in a namespace of another owner, or with refused pods
-  bool listed_ = false;               ///< the first list is complete; until then jobs are held back in `left_`
+  std::map<std::string, Json> left_;          ///< uid -> job in a namespace of another owner, or with refused pods
+  bool listed_ = false;                       ///< the first list is complete; until then jobs are held back in `left_`
   kube::Informer informer_;
 };
 
@@ -116,8 +116,8 @@ class PodWatch {
   struct Group {
     std::map<std::string, Json> pods;  ///< by uid
     std::string uid, print;            ///< as last sent; no uid = incomplete
-    bool ungated = false;               ///< a pod of it was observed without the gate
-    bool expected = false;              ///< last sent without its pods
+    bool ungated = false;              ///< a pod of it was observed without the gate
+    bool expected = false;             ///< last sent without its pods
     std::int64_t total = 0;            ///< number of pods when it was complete, if a PodGroup defines that
   };
   /// A PodGroup of Volcano.

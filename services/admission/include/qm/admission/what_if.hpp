@@ -10,7 +10,7 @@ namespace qm::admission {
 struct HypotheticalChange {
   ApplyObjects objects;
   std::vector<ObjectDeleted> gone;  ///< "Job" or "Workload": the workload of that name has finished
-  std::vector<JobUpdated> jobs;  ///< with the uid or name of an existing workload: that workload, with this object
+  std::vector<JobUpdated> jobs;     ///< with the uid or name of an existing workload: that workload, with this object
 };
 
 /// The effect of a change on a workload.

@@ -106,8 +106,8 @@ struct Exceptions {
   /// What its object requests, where it holds quota for something else; used after the release.
   std::optional<Spec> next;
   std::uint32_t next_print = 0;  ///< spec_print of `next`
-  std::int32_t scale_up_to = 0;      ///< of a running Job: pods that it requests or has, where quota for some is missing
-  std::int32_t scaled_from = 0;   ///< of a Job that scaled up: pods that have to run together; 0 = all
+  std::int32_t scale_up_to = 0;  ///< of a running Job: pods that it requests or has, where quota for some is missing
+  std::int32_t scaled_from = 0;  ///< of a Job that scaled up: pods that have to run together; 0 = all
   void forget_next() {
     next.reset();
     next_print = 0;
@@ -146,18 +146,19 @@ struct Workload {
   std::int32_t resume_attempt = 0;  ///< the attempt that wrote it
   Instant promised_until{};         ///< a node is announced for then
   Text resume_uri;
-  Instant saved{};       ///< when the checkpoint was reported: work since then is lost with the pods
+  Instant saved{};              ///< when the checkpoint was reported: work since then is lost with the pods
   Instant min_runtime_until{};  ///< end of its minimum run time: no preemption before; zero = none, or over
 
-  Instant not_before{};  ///< end of back-off; zero = ready
-  Instant retry_at{};      ///< when an unanswered request or order is published again
+  Instant not_before{};     ///< end of back-off; zero = ready
+  Instant retry_at{};       ///< when an unanswered request or order is published again
   Instant wait_deadline{};  ///< end of the wait for an announced or required event
 
   bool cancelled = false;  ///< ends at the next release
   bool job_deleted = false;
   bool queue_is_direct = false;  ///< the label names a cluster queue
-  bool external_scheduler = false;  ///< another scheduler binds its pods: quota alone admits it, and no release is reported
-  std::int32_t intents = 0;   ///< issued so far, for their ids
+  bool external_scheduler =
+      false;                 ///< another scheduler binds its pods: quota alone admits it, and no release is reported
+  std::int32_t intents = 0;  ///< issued so far, for their ids
   std::int32_t open_intents = 0;
 
   // Conditions in addition to quota (admission_checks.cpp).
@@ -165,14 +166,14 @@ struct Workload {
   /// Of the object that `spec` was parsed from, as in JobUpdated: only that object is unsuspended.
   std::uint32_t spec_print = 0;
   Shared<std::map<std::string, CheckAnswer>> checks;  ///< required by its queue for its flavors, while it holds quota
-  Text inactive;  ///< why it was deactivated; it is not scheduled until activated; empty = active
-  Rare<Exceptions> exceptions;  ///< use the accessors
-  Duration max_execution{0};    ///< limit of admitted time over all attempts; zero = no limit
-  Duration ran{0};              ///< in earlier attempts, counted against that
-  Instant pods_ready{};         ///< since when all of its pods are ready; zero = not all are
-  Instant pods_lost{};          ///< since when some are not ready although all were; zero = never were, or all are
-  Instant requeued{};           ///< start of its queue position, where that is not its age
-  std::optional<bool> spec_active;   ///< `spec.active` of its object; empty = not set
+  Text inactive;                    ///< why it was deactivated; it is not scheduled until activated; empty = active
+  Rare<Exceptions> exceptions;      ///< use the accessors
+  Duration max_execution{0};        ///< limit of admitted time over all attempts; zero = no limit
+  Duration ran{0};                  ///< in earlier attempts, counted against that
+  Instant pods_ready{};             ///< since when all of its pods are ready; zero = not all are
+  Instant pods_lost{};              ///< since when some are not ready although all were; zero = never were, or all are
+  Instant requeued{};               ///< start of its queue position, where that is not its age
+  std::optional<bool> spec_active;  ///< `spec.active` of its object; empty = not set
   bool gated = false;    ///< holds quota and may not start yet: checks are pending, or others must be ready first
   bool patient = false;  ///< free capacity does not end its back-off
   WholeSeconds waiting_time{0};  ///< as in JobUpdated
@@ -200,7 +201,9 @@ struct Workload {
   /// Of a running elastic Job: pods that it requests, where quota for some is missing; 0 = it has quota for all. Where
   /// another scheduler binds them, these pods run.
   [[nodiscard]] std::int32_t scale_up_to() const { return exceptions ? exceptions->scale_up_to : 0; }
-  [[nodiscard]] bool scale_up_pending() const { return phase == Phase::kAdmitted && scale_up_to() > 0 && !external_scheduler; }
+  [[nodiscard]] bool scale_up_pending() const {
+    return phase == Phase::kAdmitted && scale_up_to() > 0 && !external_scheduler;
+  }
   /// What it runs with: fewer pods than requested, if it was admitted so. After a scale-up not all have to run
   /// together.
   [[nodiscard]] WorkloadSpec running() const;

@@ -67,8 +67,8 @@ class WorkloadMirror {
   Mailbox mailbox_;
   std::mutex mutex_;
   std::map<std::string, std::string> known_;  ///< uid -> what was last sent for it
-  std::map<std::string, Json> left_;        ///< uid -> object in a namespace of another owner, or refused by limits
-  std::map<WorkloadUid, Written> written_;  ///< what was last written
+  std::map<std::string, Json> left_;          ///< uid -> object in a namespace of another owner, or refused by limits
+  std::map<WorkloadUid, Written> written_;    ///< what was last written
   std::string complained_;
   std::mutex sleep_;
   std::condition_variable wake_;

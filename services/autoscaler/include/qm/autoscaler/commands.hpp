@@ -182,8 +182,8 @@ struct OwnersUpdated {
   std::vector<Item> owners;
 };
 
-using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated, AssignmentUpdated,
-                             WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated, LaunchEnded, TerminateEnded,
-                             GroupRefused, OwnersUpdated, SaveRequested>;
+using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated,
+                             AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
+                             LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested>;
 
 }  // namespace qm::autoscaler

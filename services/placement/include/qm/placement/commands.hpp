@@ -57,7 +57,7 @@ struct WorkloadUpdated {
   Instant order_deadline{};
   QuotaFacts quota_facts{};
   std::optional<ProposalAnswer> answer{};  ///< to the newest proposal for the workload
-  bool no_free_capacity = false;                    ///< pending, in back-off because placement had no capacity for it
+  bool no_free_capacity = false;           ///< pending, in back-off because placement had no capacity for it
 };
 struct HealthUpdated {
   NodeName node;
@@ -97,9 +97,10 @@ struct OrderLayouts {
 };
 struct Tick {};
 
-using Command = std::variant<Tick, WatchStarted, NodeUpdated, NodeDeleted, NodesSynced, PodUpdated, PodDeleted, PodsSynced,
-                             StorageUpdated, StorageDeleted, StorageSynced, WorkloadUpdated, HealthUpdated, DrainUpdated,
-                             DevicesObserved, NodeReportUpdated, OrderLayouts, BindFinished, IntentFailed>;
+using Command =
+    std::variant<Tick, WatchStarted, NodeUpdated, NodeDeleted, NodesSynced, PodUpdated, PodDeleted, PodsSynced,
+                 StorageUpdated, StorageDeleted, StorageSynced, WorkloadUpdated, HealthUpdated, DrainUpdated,
+                 DevicesObserved, NodeReportUpdated, OrderLayouts, BindFinished, IntentFailed>;
 
 // ---- output ----
 
@@ -211,13 +212,13 @@ struct StepStats {
   std::uint64_t drift_refused = 0;  ///< observations that list one device twice
   std::uint64_t intents_failed = 0;
   std::vector<ForeignPod> foreign;  ///< pods that name a workload that does not own them, each reported once
-  std::uint64_t repartition = 0;          ///< layouts ordered for pending workloads
+  std::uint64_t repartition = 0;    ///< layouts ordered for pending workloads
   /// Proposals by outcome: Made, Accepted, Stale, or the reason of the refusal.
   std::map<std::string, std::uint64_t> proposals;
-  std::int64_t preempted_gpu_ms = 0;            ///< work lost by the victims of accepted proposals
+  std::int64_t preempted_gpu_ms = 0;           ///< work lost by the victims of accepted proposals
   std::map<std::string, std::uint64_t> moves;  ///< the same for proposals that migrate a workload
   std::int64_t moved_gpu_ms = 0;
-  std::int64_t nodes_reclaimed = 0;           ///< nodes reclaimed by migrations
+  std::int64_t nodes_reclaimed = 0;     ///< nodes reclaimed by migrations
   std::vector<Duration> decided_after;  ///< from quota reservation to each new placement
   std::vector<Duration> bound_after;    ///< from placement to the last bind
 };

@@ -13,8 +13,9 @@ namespace qm::placement {
 
 /// A remedy: a change of the request with which the gang fits.
 struct Remedy {
-  std::string words;                   ///< "with 40 pods instead of 64"
-  std::function<void(PlacementRequest&)> change;  ///< applies it; none if the gang cannot change it (a node back in service)
+  std::string words;  ///< "with 40 pods instead of 64"
+  std::function<void(PlacementRequest&)>
+      change;  ///< applies it; none if the gang cannot change it (a node back in service)
 };
 
 /// Diagnosis of a gang without a placement: the conflict, and remedies.
@@ -29,10 +30,10 @@ struct Diagnosis {
 
 /// A constraint of pods outside of their shape: location of a claim's volume, inter-pod rules, GPU pool.
 struct Demand {
-  std::string words;                   ///< "claim data with volume pv-1 (zone in (b))"
-  std::string remedy;                  ///< as text of a remedy: "without claim data"
+  std::string words;                               ///< "claim data with volume pv-1 (zone in (b))"
+  std::string remedy;                              ///< as text of a remedy: "without claim data"
   std::function<void(PlacementRequest&)> relax{};  ///< removes it
-  bool moves = false;                  ///< the gang's own pods change which nodes it excludes
+  bool moves = false;                              ///< the gang's own pods change which nodes it excludes
   /// Label key: all nodes with the same value fit one such pod together. Empty = no such limit.
   std::string one_by{};
 };
@@ -58,7 +59,8 @@ class Trial {
     return place(request, tried).plan.has_value();
   }
   /// For a request with a topology: why these nodes cannot meet it, and remedies. None without a topology.
-  [[nodiscard]] virtual std::optional<Diagnosis> near(const PlacementRequest& request, const FreeCapacity& free_capacity) const = 0;
+  [[nodiscard]] virtual std::optional<Diagnosis> near(const PlacementRequest& request,
+                                                      const FreeCapacity& free_capacity) const = 0;
 };
 
 /// Reads every node once and counts an upper bound of the pods that fit, without the constraints among the
@@ -74,7 +76,8 @@ class Trial {
 ///          sample of them.
 /// Cost     O(nodes) with a small constant, and a placement on few nodes for each remedy;
 ///          diagnosis_bench.cpp.
-[[nodiscard]] Diagnosis diagnose_request(const PlacementRequest& request, FreeCapacity& free_capacity, const Trial& trial);
+[[nodiscard]] Diagnosis diagnose_request(const PlacementRequest& request, FreeCapacity& free_capacity,
+                                         const Trial& trial);
 inline constexpr std::size_t kMaxTried = 500;
 
 }  // namespace qm::placement

@@ -1,13 +1,13 @@
 #pragma once
-#include "qm/placement/placement_request.hpp"
 #include "qm/placement/commands.hpp"
+#include "qm/placement/defrag_input.hpp"
 #include "qm/placement/diagnosis.hpp"
 #include "qm/placement/outline.hpp"
+#include "qm/placement/placement_request.hpp"
 #include "qm/placement/policy.hpp"
 #include "qm/placement/preference.hpp"
 #include "qm/placement/rules/rule_book.hpp"
 #include "qm/placement/shortlists.hpp"
-#include "qm/placement/defrag_input.hpp"
 #include "qm/placement/topology_placement.hpp"
 
 #include <map>
@@ -25,7 +25,7 @@ struct RecoveryPlaces;
 /// Constraints of a placement in addition to free capacity; null = none.
 struct Where {
   const RecoveryPlaces* recovery = nullptr;  ///< gang recovery: the former nodes of the gang
-  const TopologyPart* part = nullptr;  ///< only nodes of this part of the fleet
+  const TopologyPart* part = nullptr;        ///< only nodes of this part of the fleet
 };
 
 struct Options {
@@ -133,7 +133,8 @@ class Engine {
   [[nodiscard]] std::string repartition_status(const WorkloadUid& uid) const;
   /// Idle MIG instances by GPU and resource: those of the GPU's layout without those that pods hold.
   /// Instances of the attempts in `gone` count as idle.
-  [[nodiscard]] NodeCapacity::Instances idle_instances(const NodeName& node, const std::set<AttemptId>& gone = {}) const;
+  [[nodiscard]] NodeCapacity::Instances idle_instances(const NodeName& node,
+                                                       const std::set<AttemptId>& gone = {}) const;
   /// Checks every law over the whole state, and the derived indexes against the tables. Aborts on a
   /// violation.
   void audit() const;
@@ -155,60 +156,63 @@ class Engine {
     std::map<NodeName, std::set<std::string>> pods;   // pods bound to the node that have not ended
     // Our pods by the workload that they name, whether or not it owns them.
     std::map<WorkloadUid, std::set<std::string>> naming;
-    std::map<NodeName, Instant> not_ready;              // next loss of a member; max() = none
-    std::set<std::pair<Instant, AttemptId>> timed;      // when a row expires or is deleted
-    std::set<NodeName> with_layout_timer;                         // with an order that has a timer
-    std::set<WorkloadUid> without_placement;                      // quota without a placement
-    std::set<WorkloadUid> below_size;                      // placed, with fewer members than requested
-    std::map<WorkloadUid, std::int64_t> pods_with_rules;       // number of our unbound pods with rules
-    std::set<WorkloadUid> affinity_waiters;                    // of those wanting: new pods on a node may make them fit
-    std::set<WorkloadUid> short_of;                     // on the demand list
-    std::set<WorkloadUid> unplaced;                     // of those growing: on the demand list with pods that have no node
-    std::set<WorkloadUid> pending_with_rules;                    // of those, pending ones with rules about other pods
-    std::set<WorkloadUid> requeueable;                      // on the requeue list
-    std::set<WorkloadUid> with_proposal;                     // with an active proposal
-    std::map<NodeName, std::set<WorkloadUid>> held;     // workloads that hold capacity on the node
-    std::set<NodeName> defrag_nodes;                          // nodes of the current defragmentation step
+    std::map<NodeName, Instant> not_ready;                // next loss of a member; max() = none
+    std::set<std::pair<Instant, AttemptId>> timed;        // when a row expires or is deleted
+    std::set<NodeName> with_layout_timer;                 // with an order that has a timer
+    std::set<WorkloadUid> without_placement;              // quota without a placement
+    std::set<WorkloadUid> below_size;                     // placed, with fewer members than requested
+    std::map<WorkloadUid, std::int64_t> pods_with_rules;  // number of our unbound pods with rules
+    std::set<WorkloadUid> affinity_waiters;               // of those wanting: new pods on a node may make them fit
+    std::set<WorkloadUid> short_of;                       // on the demand list
+    std::set<WorkloadUid> unplaced;                  // of those growing: on the demand list with pods that have no node
+    std::set<WorkloadUid> pending_with_rules;        // of those, pending ones with rules about other pods
+    std::set<WorkloadUid> requeueable;               // on the requeue list
+    std::set<WorkloadUid> with_proposal;             // with an active proposal
+    std::map<NodeName, std::set<WorkloadUid>> held;  // workloads that hold capacity on the node
+    std::set<NodeName> defrag_nodes;                 // nodes of the current defragmentation step
     std::map<WorkloadUid, std::set<NodeName>> repartitioned_for;  // nodes repartitioned for the workload
     Preference preference;
     mutable FreeCapacity free_capacity;  // see set_capacity(); a query may place pods in them and reverts them
-    Shortlists lists;     // over `free_capacity`
+    Shortlists lists;                    // over `free_capacity`
     // Pods known to the rules. Hypothetical placements add pods and remove them again.
     std::unique_ptr<rules::RuleBook> book = std::make_unique<rules::RuleBook>();
     std::map<NodeName, std::map<std::string, BookedPod>> booked;  // pods in the book, by node and key
-    std::map<NodeName, std::set<ClaimUse>> claims;               // claims of pods on the node
+    std::map<NodeName, std::set<ClaimUse>> claims;                // claims of pods on the node
     friend bool operator==(const Index& a, const Index& b) {
       return a.members == b.members && a.pods == b.pods && a.naming == b.naming && a.not_ready == b.not_ready &&
-             a.timed == b.timed && a.with_layout_timer == b.with_layout_timer && a.affinity_waiters == b.affinity_waiters && a.without_placement == b.without_placement &&
-             a.below_size == b.below_size && a.short_of == b.short_of && a.unplaced == b.unplaced && a.requeueable == b.requeueable &&
-             a.pending_with_rules == b.pending_with_rules && a.pods_with_rules == b.pods_with_rules && a.preference == b.preference &&
-             a.with_proposal == b.with_proposal && a.held == b.held && a.defrag_nodes == b.defrag_nodes && a.repartitioned_for == b.repartitioned_for;
+             a.timed == b.timed && a.with_layout_timer == b.with_layout_timer &&
+             a.affinity_waiters == b.affinity_waiters && a.without_placement == b.without_placement &&
+             a.below_size == b.below_size && a.short_of == b.short_of && a.unplaced == b.unplaced &&
+             a.requeueable == b.requeueable && a.pending_with_rules == b.pending_with_rules &&
+             a.pods_with_rules == b.pods_with_rules && a.preference == b.preference &&
+             a.with_proposal == b.with_proposal && a.held == b.held && a.defrag_nodes == b.defrag_nodes &&
+             a.repartitioned_for == b.repartitioned_for;
     }
   };
   struct Scratch {  // state of the running step
     Instant now{};
     Output out;
-    std::set<NodeName> nodes;                                     // to evaluate
-    std::set<AttemptId> attempts;                                 // to reconcile
+    std::set<NodeName> nodes;                                        // to evaluate
+    std::set<AttemptId> attempts;                                    // to reconcile
     std::set<WorkloadUid> requested;                                 // to place
-    std::set<AttemptId> changed;                                  // to publish
-    std::set<AttemptId> evictions;                                // to publish
-    std::set<NodeName> node_changed;                              // to publish
-    std::set<NodeName> observed;                                  // with a new observation
-    std::set<NodeName> uncordoned;                                // manually
-    std::set<std::string> named;                                  // pods that name a workload; either is new
+    std::set<AttemptId> changed;                                     // to publish
+    std::set<AttemptId> evictions;                                   // to publish
+    std::set<NodeName> node_changed;                                 // to publish
+    std::set<NodeName> observed;                                     // with a new observation
+    std::set<NodeName> uncordoned;                                   // manually
+    std::set<std::string> named;                                     // pods that name a workload; either is new
     std::map<NodeName, std::optional<HealthVerdict>> health_before;  // of nodes with a new verdict
-    std::size_t command = 0;                                      // index of the current command
-    std::set<WorkloadUid> reservation_waiters;                                  // holders of capacity on changed nodes
-    std::set<WorkloadUid> proposals_to_recheck;                              // their proposals are to be checked again
-    bool holds_released = false;                                          // held capacity was released
-    bool demand = false;                                          // to publish
-    bool requeue = false;                                         // to publish
-    std::set<WorkloadUid> backoff_retries;                              // in back-off without capacity, pending again
-    bool neighbors = false;  // neighbors changed: pending workloads with rules are compared again
+    std::size_t command = 0;                                         // index of the current command
+    std::set<WorkloadUid> reservation_waiters;                       // holders of capacity on changed nodes
+    std::set<WorkloadUid> proposals_to_recheck;                      // their proposals are to be checked again
+    bool holds_released = false;                                     // held capacity was released
+    bool demand = false;                                             // to publish
+    bool requeue = false;                                            // to publish
+    std::set<WorkloadUid> backoff_retries;                           // in back-off without capacity, pending again
+    bool neighbors = false;            // neighbors changed: pending workloads with rules are compared again
     bool capacity_added = false;       // capacity was added: short workloads are placed again
-    bool freed = false;      // the same, since the last decisions
-    bool constraints_changed = false;    // neighbors changed: short workloads with rules are placed again
+    bool freed = false;                // the same, since the last decisions
+    bool constraints_changed = false;  // neighbors changed: short workloads with rules are placed again
   };
 
   // engine.cpp: commands
@@ -256,7 +260,7 @@ class Engine {
   struct HypotheticalState {
     std::set<AttemptId> attempts;
     std::set<WorkloadUid> holds;
-    bool spares = false;   ///< spare nodes, reserved for gangs that lost a node, may be used
+    bool spares = false;  ///< spare nodes, reserved for gangs that lost a node, may be used
     bool defrag = false;  ///< including capacity held for migrations that are not requested yet
   };
   [[nodiscard]] std::vector<DeviceUse> use_of(const NodeName& name, const HypotheticalState& hypothetical) const;
@@ -287,7 +291,7 @@ class Engine {
     std::map<NodeName, std::string> layouts;  // new layouts by node
     std::vector<Member> members;              // its members after the repartition
     std::string why_not;                      // why there is none
-    bool in_progress = false;                       // it fits a repartition in progress for others
+    bool in_progress = false;                 // it fits a repartition in progress for others
   };
   void repartition();
   void order_repartition(const WorkloadUid& uid, const MigRepartition& found);
@@ -337,7 +341,7 @@ class Engine {
   void book_node(const NodeName& name);
   [[nodiscard]] std::vector<std::string> rules_of(const AttemptId& id, const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::vector<std::string> effective_rules(const std::vector<PodSet>& pod_sets,
-                                                std::vector<std::string> rules) const;
+                                                         std::vector<std::string> rules) const;
 
   // decide.cpp: placement of workloads with quota
   void decide_pending();
@@ -345,11 +349,12 @@ class Engine {
   void decide(const WorkloadUid& uid, std::map<PlacementRequest, std::string>& known_unschedulable);
   static void forget_ruled(std::map<PlacementRequest, std::string>& known_unschedulable);
   void reserve_places(const AttemptId& id, std::span<const Member> members);
-  [[nodiscard]] PlacementResult place(const PlacementRequest& request, FreeCapacity& free_capacity, const Preference& preference,
-                             Shortlists* lists = nullptr, ResultDetail wanted = ResultDetail::kReason,
-                             const Where& where = {}) const;
-  [[nodiscard]] PlacementResult place_in(const PlacementRequest& request, FreeCapacity& free_capacity, const Preference& preference, Shortlists* lists,
-                                ResultDetail wanted, const Where& where) const;
+  [[nodiscard]] PlacementResult place(const PlacementRequest& request, FreeCapacity& free_capacity,
+                                      const Preference& preference, Shortlists* lists = nullptr,
+                                      ResultDetail wanted = ResultDetail::kReason, const Where& where = {}) const;
+  [[nodiscard]] PlacementResult place_in(const PlacementRequest& request, FreeCapacity& free_capacity,
+                                         const Preference& preference, Shortlists* lists, ResultDetail wanted,
+                                         const Where& where) const;
   [[nodiscard]] GpuPool pool_of(const Labels& labels, const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::uint32_t type_of(std::string_view workload_type) const;
   [[nodiscard]] PlacementRequest request_for(const WorkloadUid& uid) const;
@@ -389,34 +394,37 @@ class Engine {
   void advance_proposals();
   void propose();
   void search(const WorkloadUid& uid, const std::set<AttemptId>& terminating);
-  [[nodiscard]] std::optional<Proposal> plan_victims(const WorkloadUid& uid, const std::map<AttemptId, VictimOptions>& candidate_options) const;
+  [[nodiscard]] std::optional<Proposal> plan_victims(const WorkloadUid& uid,
+                                                     const std::map<AttemptId, VictimOptions>& candidate_options) const;
   void publish_proposal(const WorkloadUid& uid);
   void drop_proposal(const WorkloadUid& uid, std::string why, Instant next);
   void forget_proposal(const WorkloadUid& uid);
   void put_proposal(const WorkloadUid& uid, Proposal next);
   void index_proposal(const WorkloadUid& uid, const Proposal& row, bool add);
   /// Held capacity that the workload may use: its own, and that of workloads with lower priority.
-  [[nodiscard]] std::pair<HypotheticalState, std::set<NodeName>> holds_available_to(const WorkloadUid& uid, bool defrag) const;
+  [[nodiscard]] std::pair<HypotheticalState, std::set<NodeName>> holds_available_to(const WorkloadUid& uid,
+                                                                                    bool defrag) const;
   [[nodiscard]] std::vector<NodeName> release_holds(const WorkloadUid& uid, bool defrag = false);
   void restore_holds(const std::vector<NodeName>& nodes);
   [[nodiscard]] bool may_defrag(const AttemptId& id, const Assignment& row) const;
   /// `instances`: holders of MIG instances are candidates, too.
   [[nodiscard]] bool may_preempt(const AttemptId& id, const Assignment& row, const WorkloadUid& to,
-                                  bool instances = false) const;
+                                 bool instances = false) const;
   [[nodiscard]] bool is_refused(const WorkloadUid& uid, const WorkloadUid& to) const;
   [[nodiscard]] std::optional<Instant> may_search_at(const WorkloadUid& uid) const;
   [[nodiscard]] std::set<AttemptId> remaining_victims(const Proposal& row) const;
-  [[nodiscard]] PlacementResult placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, FreeCapacity& free_capacity) const;
-  [[nodiscard]] PlacementResult placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, FreeCapacity& free_capacity,
-                                      const NodeLayouts& repartitions) const;
+  [[nodiscard]] PlacementResult placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone,
+                                               FreeCapacity& free_capacity) const;
+  [[nodiscard]] PlacementResult placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone,
+                                               FreeCapacity& free_capacity, const NodeLayouts& repartitions) const;
   [[nodiscard]] bool proposal_is_valid(const WorkloadUid& uid) const;
 
   // migrations.cpp: migration of victims
   [[nodiscard]] bool may_migrate(const AttemptId& id, const Assignment& row, const WorkloadUid& preemptor) const;
   [[nodiscard]] VictimOptions victim_options(const AttemptId& id, const Assignment& row, const WorkloadUid& to) const;
   [[nodiscard]] std::optional<std::vector<HeldCapacity>> migration_target(const WorkloadUid& mover,
-                                                                const std::vector<HeldCapacity>& planned,
-                                                                FreeCapacity& free_capacity) const;
+                                                                          const std::vector<HeldCapacity>& planned,
+                                                                          FreeCapacity& free_capacity) const;
   [[nodiscard]] bool migrations_fit(const Proposal& row) const;
   void start_migrations(const WorkloadUid& to);
 
@@ -426,9 +434,11 @@ class Engine {
   [[nodiscard]] bool mig_preemption_is_valid(const WorkloadUid& uid) const;
   [[nodiscard]] bool fits_idle(const WorkloadUid& uid) const;
   void start_repartition(const WorkloadUid& uid);
-  [[nodiscard]] PlacementResult placed_with_layouts(const WorkloadUid& uid, const std::set<AttemptId>& gone, const NodeLayouts& repartitions) const;
+  [[nodiscard]] PlacementResult placed_with_layouts(const WorkloadUid& uid, const std::set<AttemptId>& gone,
+                                                    const NodeLayouts& repartitions) const;
   [[nodiscard]] std::string mig_preemption_status(const WorkloadUid& uid) const;
-  [[nodiscard]] bool apply_layouts(const NodeLayouts& repartitions, const HypotheticalState& hypothetical, FreeCapacity& free_capacity) const;
+  [[nodiscard]] bool apply_layouts(const NodeLayouts& repartitions, const HypotheticalState& hypothetical,
+                                   FreeCapacity& free_capacity) const;
 
   // gang_recovery.cpp: recovery of gangs that lost a node
   void hold_for_recovery(const AttemptId& id, const Assignment& row);

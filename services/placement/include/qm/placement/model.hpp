@@ -3,8 +3,8 @@
 #include "qm/base/time.hpp"
 #include "qm/model/resources.hpp"
 #include "qm/placement/mig/node_layout.hpp"
-#include "qm/placement/proposals.hpp"
 #include "qm/placement/mig_repartition.hpp"
+#include "qm/placement/proposals.hpp"
 #include "qm/placement/relayout.hpp"
 
 #include <cstdint>
@@ -167,17 +167,17 @@ using Storage = std::variant<Claim, Volume, StorageClass, AttachLimits>;
 struct Repartition {
   std::optional<relayout::Row> order;    ///< the newest order; it stays here after it has ended
   bool by_default = false;               ///< the order comes from the default layout
-  std::string written_label;                  ///< last layout written to the label in this phase
+  std::string written_label;             ///< last layout written to the label in this phase
   std::map<std::string, Instant> asked;  ///< by occupant: when it was asked to save and leave
   Instant wake{};                        ///< next time to evaluate the order; zero = none
   Instant differs_since{};               ///< since then the node advertises other devices than its labeled layout has
   bool mismatch = false;                 ///< the difference has lasted past the limit and needs a person
-  std::optional<RepartitionHold> reserved_for;            ///< pending workload that it is for; none = by a user or by default
+  std::optional<RepartitionHold> reserved_for;  ///< pending workload that it is for; none = by a user or by default
   friend auto operator<=>(const Repartition&, const Repartition&) = default;
 };
 /// Layout of nodes that have no order of their own.
 struct DefaultLayout {
-  std::string layout;         ///< empty = none
+  std::string layout;           ///< empty = none
   bool override_label = false;  ///< also where the node's label names another layout
   friend auto operator<=>(const DefaultLayout&, const DefaultLayout&) = default;
 };
@@ -362,14 +362,14 @@ struct Tables {
   Table<NodeName, Repartition> repartitions;
   Table<std::string, mig::Definition> layouts;  ///< by name: the layouts of mig-parted's list
   Table<int, Meta> meta;                        ///< one row, key 0
-  Table<int, DemandMix> mix;                          ///< one row, key 0
+  Table<int, DemandMix> mix;                    ///< one row, key 0
   Table<WorkloadUid, Proposal> proposals;
   Table<int, DefragRun> defrag_run;  ///< one row, key 0
 
   template <class Fn>
   void each(Fn&& fn) {
-    fn(nodes), fn(cordon_causes), fn(observations), fn(pods), fn(storage), fn(report), fn(workloads), fn(assignments), fn(repartitions),
-        fn(layouts), fn(meta), fn(mix), fn(proposals), fn(defrag_run);
+    fn(nodes), fn(cordon_causes), fn(observations), fn(pods), fn(storage), fn(report), fn(workloads), fn(assignments),
+        fn(repartitions), fn(layouts), fn(meta), fn(mix), fn(proposals), fn(defrag_run);
   }
 };
 

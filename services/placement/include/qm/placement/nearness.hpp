@@ -31,9 +31,10 @@ inline constexpr std::string_view kRailsSeenLabel = "quartermaster.dev/fabric-ra
 
 /// Link endpoints of these devices of one node, in their order.
 [[nodiscard]] std::vector<links::LinkEndpoint> endpoints_of(const NodeName& node, const NodeFacts& facts,
-                                                const std::vector<DeviceRef>& devices);
+                                                            const std::vector<DeviceRef>& devices);
 /// Link endpoints of a gang, in rank order; members on unknown nodes are left out.
-[[nodiscard]] std::vector<links::LinkEndpoint> endpoints_of(const std::vector<Member>& members, const FreeCapacity& free_capacity);
+[[nodiscard]] std::vector<links::LinkEndpoint> endpoints_of(const std::vector<Member>& members,
+                                                            const FreeCapacity& free_capacity);
 
 /// Largest number of idle devices that NVLink joins; no limit if the node does not report it, 0 without
 /// NVLink.

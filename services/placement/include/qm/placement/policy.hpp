@@ -110,7 +110,8 @@ struct Nest {
 ///          the fullest device that fits, then lowest index. MIG instances: from the GPU with the fewest idle
 ///          ones, so that other GPUs can be repartitioned, then lowest index.
 /// Laws     asserts that the pod fits.
-std::vector<DeviceRef> take(NodeCapacity& capacity, const NodeName& node, const PodShape& shape, std::int32_t device_milli = 0);
+std::vector<DeviceRef> take(NodeCapacity& capacity, const NodeName& node, const PodShape& shape,
+                            std::int32_t device_milli = 0);
 
 /// Minimum number of pods with which the set may run: all of them, or `min_count` rounded up to whole slices.
 [[nodiscard]] std::int32_t minimum_of(const PodSet& set);
@@ -187,7 +188,8 @@ class InterPodConstraints {
     return std::numeric_limits<std::int32_t>::max();
   }
   /// Empty = admitted; otherwise the reason, as text after a number of nodes ("3 nodes ...").
-  [[nodiscard]] virtual std::string rejects(std::size_t set, const NodeName& node, const NodeCapacity& capacity) const = 0;
+  [[nodiscard]] virtual std::string rejects(std::size_t set, const NodeName& node,
+                                            const NodeCapacity& capacity) const = 0;
   /// Whether the node has data that the set's pods will read. Such a node precedes equal ones.
   [[nodiscard]] virtual bool has_data(std::size_t set, const NodeCapacity& capacity) const = 0;
   /// Counts one more pod of the set on the node during the lifetime of this object.
@@ -220,8 +222,9 @@ enum class ResultDetail : std::uint8_t {
 ///
 /// `kept`: shortlists of `free_capacity`, for pods without inter-pod rules other than their type. The result is
 /// the same.
-[[nodiscard]] PlacementResult place_gang(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity, const Preference& preference,
-                                InterPodConstraints* constraints = nullptr, const ShortlistView* kept = nullptr,
-                                ResultDetail wanted = ResultDetail::kReason);
+[[nodiscard]] PlacementResult place_gang(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity,
+                                         const Preference& preference, InterPodConstraints* constraints = nullptr,
+                                         const ShortlistView* kept = nullptr,
+                                         ResultDetail wanted = ResultDetail::kReason);
 
 }  // namespace qm::placement

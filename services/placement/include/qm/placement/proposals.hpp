@@ -20,9 +20,9 @@ struct PreemptionOptions {
   Duration every = std::chrono::seconds(1);    ///< between two searches
   Duration answer = std::chrono::seconds(30);  ///< after that an unanswered proposal is checked and published again
   Duration again = std::chrono::minutes(10);   ///< a victim that admission refused is not proposed again for this time
-  std::int32_t max_publications = 3;                  ///< publications of one proposal
+  std::int32_t max_publications = 3;           ///< publications of one proposal
   std::size_t max_active = 16;
-  std::size_t max_searches = 4;               ///< in one step
+  std::size_t max_searches = 4;                ///< in one step
   std::int64_t effort = 60'000;                ///< limit of one search, see plan::CostModel
   std::int64_t micro_usd_gpu_second = 3'400;   ///< cost of one GPU-second of lost work
   Duration restart = std::chrono::minutes(2);  ///< time for a victim to restart and reach its former progress
@@ -33,9 +33,9 @@ struct PreemptionOptions {
 };
 
 enum class ProposalState : std::uint8_t {
-  kNone,       ///< no proposal; the row keeps the history
-  kProposed,      ///< published; admission has not answered
-  kAccepted,   ///< the victims are being evicted
+  kNone,        ///< no proposal; the row keeps the history
+  kProposed,    ///< published; admission has not answered
+  kAccepted,    ///< the victims are being evicted
   kRecovering,  ///< gang recovery, no victims: remaining nodes of a gang that lost a node are held for its next attempt
 };
 
@@ -44,8 +44,8 @@ struct DefragOptions {
   bool on = false;
   /// From a search without result, or the end of a plan, to the next search.
   Duration every = std::chrono::minutes(10);
-  std::int64_t hourly = 12;      ///< workloads that may be asked to migrate in one hour
-  std::int64_t least_gpus = 4;   ///< GPUs of the reclaimed nodes, for each workload that migrates
+  std::int64_t hourly = 12;                 ///< workloads that may be asked to migrate in one hour
+  std::int64_t least_gpus = 4;              ///< GPUs of the reclaimed nodes, for each workload that migrates
   std::int64_t max_lost_gpu_seconds = 300;  ///< GPU-seconds of lost work, for each GPU of the reclaimed nodes
   /// From the answer that the workload migrates to its placement. After that the target is not held any more.
   Duration settle = std::chrono::minutes(10);
@@ -80,17 +80,18 @@ struct Proposal {
   std::int32_t attempt = 0;  ///< of the workload that the proposal is for
   std::vector<Victim> victims;
   std::vector<HeldCapacity> places;
-  NodeLayouts repartitions;                        ///< ordered once the victims are gone; the nodes are held until then
+  NodeLayouts repartitions;         ///< ordered once the victims are gone; the nodes are held until then
   std::int64_t micro_usd = 0;       ///< total cost, see plan::Costs
   std::int64_t lost_micro_usd = 0;  ///< the part of it that is lost work
   Instant made{}, published_at{};
   std::int32_t publish_count = 0;
   // History.
-  std::map<WorkloadUid, Instant> refused;  ///< victims that admission refused, and until when they are not proposed again
-  std::int32_t refusals = 0;            ///< consecutive refusals
-  Instant next{};                       ///< no search before
-  std::string last;                     ///< why the last proposal or search failed
-  Instant until{};                      ///< kReturning: end of the hold
+  std::map<WorkloadUid, Instant>
+      refused;                ///< victims that admission refused, and until when they are not proposed again
+  std::int32_t refusals = 0;  ///< consecutive refusals
+  Instant next{};             ///< no search before
+  std::string last;           ///< why the last proposal or search failed
+  Instant until{};            ///< kReturning: end of the hold
   [[nodiscard]] bool is_active() const { return state != ProposalState::kNone; }
   /// Nodes with held capacity, for the workload and for the victims that migrate.
   [[nodiscard]] std::set<NodeName> nodes() const;
@@ -117,12 +118,12 @@ struct DefragRun {
   Instant made{};
   // Planned gain and cost.
   std::int64_t nodes = 0, gpus = 0, moves = 0, gpu_ms = 0, lost_micro_usd = 0;
-  std::int64_t reclaimed = 0;                 ///< nodes reclaimed so far
-  Instant next{};                       ///< no search before
-  Instant hour{};                       ///< start of the hour in which migrations are counted
-  std::int64_t asked = 0;               ///< migrations requested in it
+  std::int64_t reclaimed = 0;              ///< nodes reclaimed so far
+  Instant next{};                          ///< no search before
+  Instant hour{};                          ///< start of the hour in which migrations are counted
+  std::int64_t asked = 0;                  ///< migrations requested in it
   std::map<WorkloadUid, Instant> refused;  ///< refused by admission, and until when they are not asked again
-  std::string last;                     ///< how the last plan ended
+  std::string last;                        ///< how the last plan ended
   [[nodiscard]] bool is_active() const { return !steps.empty(); }
   friend auto operator<=>(const DefragRun&, const DefragRun&) = default;
 };

@@ -13,7 +13,7 @@ namespace qm::placement {
 /// Settings of the service from `--set NAME=VALUE`.
 struct Settings {
   Options engine;
-  std::chrono::seconds gap_period{60};             ///< between two evaluations of the certified gap
+  std::chrono::seconds gap_period{60};           ///< between two evaluations of the certified gap
   std::string quota = "auto", binding = "auto";  ///< owner of each in a namespace that does not name one
 };
 

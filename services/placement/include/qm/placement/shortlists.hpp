@@ -40,8 +40,8 @@ class Shortlists {
   void touch(const NodeName& node);
   /// The list for pods of the shape, of this workload type and GPU pool. Nodes that a filter rejects, with
   /// pods of another type, or with GPUs of another pool, are left out. Valid until the next call.
-  [[nodiscard]] const List& of(const PodShape& shape, std::uint32_t type, GpuPool pool, const FreeCapacity& free_capacity,
-                               const Preference& preference);
+  [[nodiscard]] const List& of(const PodShape& shape, std::uint32_t type, GpuPool pool,
+                               const FreeCapacity& free_capacity, const Preference& preference);
   /// Asserts that every list equals the result of a pass over all nodes.
   void audit(const FreeCapacity& free_capacity, const Preference& preference);
 
@@ -53,7 +53,8 @@ class Shortlists {
     std::uint64_t epoch = 0;  // of the preference
     std::uint64_t asked = 0;
   };
-  void look(List& list, const Kind& kind, const NodeName& node, const FreeCapacity& free_capacity, const Preference& preference);
+  void look(List& list, const Kind& kind, const NodeName& node, const FreeCapacity& free_capacity,
+            const Preference& preference);
   void evict_old(std::size_t fleet);
 
   std::map<Kind, ShortlistView> kept_;

@@ -26,13 +26,14 @@ inline constexpr std::string_view kHostname = "kubernetes.io/hostname";
 /// Bounds   nodes are grouped by the sets that they admit: from the 64th group on they admit none.
 /// Threads  any; reads only its arguments. `free_capacity` changes only if a plan is found.
 /// Cost     O(nodes * sets) to read `free_capacity`, and the search.
-[[nodiscard]] PlacementResult place_in_topology(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity, const Preference& preference,
-                                    const TopologyLevels& levels, InterPodConstraints* constraints = nullptr,
-                                    ResultDetail wanted = ResultDetail::kReason);
+[[nodiscard]] PlacementResult place_in_topology(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity,
+                                                const Preference& preference, const TopologyLevels& levels,
+                                                InterPodConstraints* constraints = nullptr,
+                                                ResultDetail wanted = ResultDetail::kReason);
 
 /// Why the nodes cannot meet the topology of such a gang, by the topology alone. Remedies are wider levels
 /// and fewer pods. Empty if they can.
 [[nodiscard]] Diagnosis diagnose_topology(const std::vector<PodSet>& pod_sets, const FreeCapacity& free_capacity,
-                                           const Preference& preference, const TopologyLevels& levels);
+                                          const Preference& preference, const TopologyLevels& levels);
 
 }  // namespace qm::placement

@@ -12,7 +12,9 @@ class StateFilter final : public Filter {
   [[nodiscard]] bool admits(const NodeCapacity& capacity, const PodShape&) const override { return capacity.usable; }
 
  private:
-  [[nodiscard]] std::string words(const NodeCapacity& capacity, const PodShape&) const override { return capacity.why_not; }
+  [[nodiscard]] std::string words(const NodeCapacity& capacity, const PodShape&) const override {
+    return capacity.why_not;
+  }
 };
 
 class SelectorFilter final : public Filter {
@@ -63,7 +65,7 @@ class ModelFilter final : public Filter {
  private:
   [[nodiscard]] std::string words(const NodeCapacity& capacity, const PodShape&) const override {
     return capacity.facts->model.empty() ? "without a known GPU model"
-                                     : fmt::format("with other GPU model {}", capacity.facts->model);
+                                         : fmt::format("with other GPU model {}", capacity.facts->model);
   }
 };
 

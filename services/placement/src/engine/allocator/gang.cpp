@@ -18,8 +18,9 @@ namespace {
 
 /// Text of the constraints that prevent a placement of the pod set. Nodes in `used` have been changed by the
 /// gang; their free capacity replaces that of `free_capacity`.
-std::string explain(const PodSet& set, std::int64_t fitting, const FreeCapacity& free_capacity, const std::map<NodeName, NodeCapacity>& used,
-                    std::size_t position, const InterPodConstraints* constraints) {
+std::string explain(const PodSet& set, std::int64_t fitting, const FreeCapacity& free_capacity,
+                    const std::map<NodeName, NodeCapacity>& used, std::size_t position,
+                    const InterPodConstraints* constraints) {
   std::int64_t eligible = 0, idle = 0, no_gpu = 0, no_slice = 0, no_cpu = 0, no_memory = 0, no_other = 0, no_pods = 0;
   std::map<std::string, std::int64_t> rejected, faulty;
   std::map<std::string, std::vector<std::string>> cordoned;  ///< the first nodes of each reason
@@ -156,8 +157,8 @@ class Candidates {
 /// fits all remaining pods, the best is among those that fit most; then it is the best of all that fit them.
 class Scanned final : public Candidates {
  public:
-  Scanned(const FreeCapacity& free_capacity, const std::map<NodeName, NodeCapacity>& used, const PodSet& set, const Preference& preference,
-          std::size_t position, const InterPodConstraints* constraints) {
+  Scanned(const FreeCapacity& free_capacity, const std::map<NodeName, NodeCapacity>& used, const PodSet& set,
+          const Preference& preference, std::size_t position, const InterPodConstraints* constraints) {
     Scores scores(preference, set.shape);
     for (const auto& [name, capacity] : free_capacity) {
       const auto taken = used.empty() ? used.end() : used.find(name);
@@ -264,14 +265,19 @@ class Listed final : public Candidates {
 /// A gang during its placement: the capacity that it has taken so far.
 class GangPlacer {
  public:
-  GangPlacer(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity, const Preference& preference, InterPodConstraints* constraints,
-         const ShortlistView* kept, ResultDetail wanted)
-      : pod_sets_(pod_sets), free_capacity_(free_capacity), preference_(preference), constraints_(constraints), kept_(kept), wanted_(wanted) {}
+  GangPlacer(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity, const Preference& preference,
+             InterPodConstraints* constraints, const ShortlistView* kept, ResultDetail wanted)
+      : pod_sets_(pod_sets),
+        free_capacity_(free_capacity),
+        preference_(preference),
+        constraints_(constraints),
+        kept_(kept),
+        wanted_(wanted) {}
 
   /// Places up to `most` pods of the set, from rank `first` on, and returns how many.
   std::int32_t put(std::size_t position, std::int32_t first, std::int32_t most) {
     return constraints_ != nullptr && constraints_->one_by_one(position) ? one_by_one(position, first, most)
-                                                               : by_nodes(position, first, most);
+                                                                         : by_nodes(position, first, most);
   }
   [[nodiscard]] PlacementResult short_of(std::size_t position, std::int64_t fitting) const {
     if (wanted_ != ResultDetail::kReason) return {};
@@ -320,9 +326,9 @@ class GangPlacer {
       candidates = std::make_unique<Scanned>(free_capacity_, used_, set, preference_, position, constraints_);
     } else {
       const auto& list = kept_->lists.of(set.shape, kept_->type, kept_->pool, free_capacity_, preference_);
-      candidates = std::make_unique<Listed>(list, used_, set, preference_, [&](const NodeName& name, const NodeCapacity& capacity) {
-        return admits(position, name, capacity);
-      });
+      candidates = std::make_unique<Listed>(
+          list, used_, set, preference_,
+          [&](const NodeName& name, const NodeCapacity& capacity) { return admits(position, name, capacity); });
     }
     fitting_ = candidates->pods();
     if (fitting_ < minimum_of(set) && first == 0) return 0;
@@ -336,7 +342,8 @@ class GangPlacer {
   }
 
   [[nodiscard]] bool admits(std::size_t position, const NodeName& name, const NodeCapacity& capacity) const {
-    return admitted(capacity, pod_sets_[position].shape) && (constraints_ == nullptr || constraints_->admits(position, name, capacity));
+    return admitted(capacity, pod_sets_[position].shape) &&
+           (constraints_ == nullptr || constraints_->admits(position, name, capacity));
   }
   /// Returns the free capacity of the node afterwards.
   const NodeCapacity& take(std::size_t position, const NodeName& node, std::int32_t index) {
@@ -383,8 +390,9 @@ std::vector<PodSet> minimum_of(std::vector<PodSet> pod_sets) {
   return pod_sets;
 }
 
-PlacementResult place_gang(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity, const Preference& preference,
-                  InterPodConstraints* constraints, const ShortlistView* kept, ResultDetail wanted) {
+PlacementResult place_gang(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity,
+                           const Preference& preference, InterPodConstraints* constraints, const ShortlistView* kept,
+                           ResultDetail wanted) {
   std::vector<std::size_t> order(pod_sets.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {

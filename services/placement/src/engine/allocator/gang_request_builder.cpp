@@ -6,7 +6,9 @@ namespace {
 constexpr std::size_t kOwnGates = 16;  // reserved for the sets of the first workload
 
 /// Whether it admits pods of the shape, and fits at least one.
-bool admits(const NodeCapacity& capacity, const PodShape& shape) { return admitted(capacity, shape) && pods_that_fit(capacity, shape) > 0; }
+bool admits(const NodeCapacity& capacity, const PodShape& shape) {
+  return admitted(capacity, shape) && pods_that_fit(capacity, shape) > 0;
+}
 
 }  // namespace
 
@@ -14,7 +16,8 @@ bool is_exclusive(const std::vector<PodSet>& pod_sets) {
   return std::ranges::any_of(pod_sets, [](const PodSet& set) { return set.topology.exclusive; });
 }
 
-GangRequestBuilder::GangRequestBuilder(const std::vector<PodSet>& pod_sets, const TopologyLevels& levels, std::size_t own)
+GangRequestBuilder::GangRequestBuilder(const std::vector<PodSet>& pod_sets, const TopologyLevels& levels,
+                                       std::size_t own)
     : pod_sets_(pod_sets), levels_(levels), own_(own) {
   const auto first = std::span(pod_sets).first(own);
   const bool alone = std::ranges::any_of(first, [](const PodSet& set) { return set.topology.exclusive; });
@@ -30,7 +33,8 @@ std::vector<std::string> GangRequestBuilder::path(const NodeName& name, const No
   return out;
 }
 
-std::uint8_t GangRequestBuilder::gate(const NodeName& name, const NodeCapacity& capacity, const InterPodConstraints* constraints) {
+std::uint8_t GangRequestBuilder::gate(const NodeName& name, const NodeCapacity& capacity,
+                                      const InterPodConstraints* constraints) {
   std::vector<bool> lets_in(pod_sets_.size());
   for (std::size_t i = 0; i < pod_sets_.size(); ++i) {
     const auto& asked = pod_sets_[i].topology;
@@ -38,7 +42,8 @@ std::uint8_t GangRequestBuilder::gate(const NodeName& name, const NodeCapacity& 
       return key.empty() || key == kHostname || capacity.facts->labels.contains(key);
     };
     lets_in[i] = !(alone_[i] && capacity.gpu_pods) && written_label(asked.required) && written_label(asked.slice) &&
-                 admits(capacity, pod_sets_[i].shape) && (constraints == nullptr || constraints->admits(i, name, capacity));
+                 admits(capacity, pod_sets_[i].shape) &&
+                 (constraints == nullptr || constraints->admits(i, name, capacity));
   }
   if (own_ < lets_in.size() && gates_.size() + kOwnGates >= gang::kMostGates && !gates_.contains(lets_in))
     std::fill(lets_in.begin() + static_cast<std::ptrdiff_t>(own_), lets_in.end(), false);

@@ -25,7 +25,8 @@ class GangRequestBuilder {
   /// The domains of the node; a node without the label of a level is a domain of its own.
   [[nodiscard]] std::vector<std::string> path(const NodeName& name, const NodeCapacity& capacity) const;
   /// The number of the node's gate: which of the sets it admits.
-  [[nodiscard]] std::uint8_t gate(const NodeName& name, const NodeCapacity& capacity, const InterPodConstraints* constraints);
+  [[nodiscard]] std::uint8_t gate(const NodeName& name, const NodeCapacity& capacity,
+                                  const InterPodConstraints* constraints);
   /// Fails if a set names an unknown level.
   [[nodiscard]] Status read(const gang::Tree& tree);
   /// The same with gates that the caller numbers, by position.

@@ -119,7 +119,8 @@ std::vector<std::vector<PodClaim>> Engine::own_claims_of(const AttemptId& id,
 // Labels alone exclude no node, unless an existing pod has anti-affinity to such labels. Without them, jobs
 // that differ only in labels have equal requests and share one result. Node selectors and tolerations are in
 // the shape.
-std::vector<std::string> Engine::effective_rules(const std::vector<PodSet>& pod_sets, std::vector<std::string> rules) const {
+std::vector<std::string> Engine::effective_rules(const std::vector<PodSet>& pod_sets,
+                                                 std::vector<std::string> rules) const {
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const auto like = rules::template_of(rules[i]);
     if (!like) continue;
@@ -135,7 +136,8 @@ std::vector<std::string> Engine::effective_rules(const std::vector<PodSet>& pod_
   return {};
 }
 
-Engine::RuleBookConstraints::RuleBookConstraints(rules::RuleBook& book, const std::vector<std::optional<rules::PodTemplate>>& likes)
+Engine::RuleBookConstraints::RuleBookConstraints(rules::RuleBook& book,
+                                                 const std::vector<std::optional<rules::PodTemplate>>& likes)
     : book_(book) {
   for (const auto& like : likes) {
     auto& kind = kinds_.emplace_back();
@@ -166,7 +168,9 @@ bool Engine::RuleBookConstraints::one_by_one(std::size_t set) const { return kin
 
 bool Engine::RuleBookConstraints::suits(std::size_t, const NodeName&, const NodeCapacity&) const { return true; }
 
-const DynamicConstraints* Engine::RuleBookConstraints::dynamic(std::size_t set) const { return kinds_[set] ? this : nullptr; }
+const DynamicConstraints* Engine::RuleBookConstraints::dynamic(std::size_t set) const {
+  return kinds_[set] ? this : nullptr;
+}
 
 rules::NodeIndex Engine::RuleBookConstraints::number(const NodeName& node, const NodeCapacity& capacity) const {
   if (capacity.number) return *capacity.number;
@@ -194,7 +198,8 @@ const std::vector<std::int64_t>* Engine::RuleBookConstraints::worth(std::size_t 
   return &kind.worth;
 }
 
-std::string Engine::RuleBookConstraints::rejects(std::size_t set, const NodeName& node, const NodeCapacity& capacity) const {
+std::string Engine::RuleBookConstraints::rejects(std::size_t set, const NodeName& node,
+                                                 const NodeCapacity& capacity) const {
   if (admits(set, node, capacity)) return {};
   const Kind& kind = *kinds_[set];
   if (!std::exchange(kind.explained, true)) kind.why_not = book_.why_not(kind.id);

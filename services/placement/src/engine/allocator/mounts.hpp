@@ -1,6 +1,6 @@
 #pragma once
-#include "qm/placement/placement_request.hpp"
 #include "qm/placement/model.hpp"
+#include "qm/placement/placement_request.hpp"
 #include "qm/placement/rules/pod_rules.hpp"
 
 namespace qm::placement {

@@ -29,7 +29,8 @@ double nvlink_of(std::string_view model) {
 
 bool joined_by_nvlink(const NodeFacts& facts) {
   const auto published_at = label_of(facts, kNvlinkLabel);
-  return published_at == "true" || (published_at != "false" && (island_of(facts.labels) > 0 || on_a_switch_board(facts.model)));
+  return published_at == "true" ||
+         (published_at != "false" && (island_of(facts.labels) > 0 || on_a_switch_board(facts.model)));
 }
 
 std::int32_t zone_of(const NodeFacts& facts, std::int32_t gpu) {
@@ -89,7 +90,8 @@ links::Fabric fabric_of(const NodeFacts& facts) {
   return links::fabric_of(fabric_word(facts)).value_or(links::Fabric::kEthernet);
 }
 
-std::vector<links::LinkEndpoint> endpoints_of(const NodeName& node, const NodeFacts& facts, const std::vector<DeviceRef>& devices) {
+std::vector<links::LinkEndpoint> endpoints_of(const NodeName& node, const NodeFacts& facts,
+                                              const std::vector<DeviceRef>& devices) {
   std::vector<links::LinkEndpoint> out;
   const auto island = island_of(facts.labels);
   const bool nvlink = joined_by_nvlink(facts);
@@ -167,7 +169,8 @@ std::vector<std::string> compared(const std::vector<PodSet>& pod_sets, const std
   std::vector<std::string> out{line(chosen)};
   std::map<double, std::string, std::greater<>> others;  // one of each speed, the first by name
   for (const auto& [name, capacity] : free_capacity) {
-    if (std::ranges::all_of(chosen, [&, node = name.value()](const auto& endpoint) { return endpoint.node == node; })) continue;
+    if (std::ranges::all_of(chosen, [&, node = name.value()](const auto& endpoint) { return endpoint.node == node; }))
+      continue;
     NodeCapacity left = capacity;
     std::vector<Member> there;
     const bool all = std::ranges::all_of(pod_sets, [&, node = name](const PodSet& set) {

@@ -39,7 +39,8 @@ Amounts request_for(const NodeCapacity& capacity, const PodShape& shape) {
 
 std::int64_t idle_in(const NodeCapacity& capacity, const NumaZone& zone) {
   return std::ranges::count_if(zone.gpus, [&](std::int32_t gpu) {
-    return gpu >= 0 && gpu < std::ssize(capacity.free_milli) && capacity.free_milli[static_cast<std::size_t>(gpu)] == 1000;
+    return gpu >= 0 && gpu < std::ssize(capacity.free_milli) &&
+           capacity.free_milli[static_cast<std::size_t>(gpu)] == 1000;
   });
 }
 
@@ -167,7 +168,8 @@ void take_from_zones(NodeCapacity& capacity, const PodShape& shape, const std::v
   for (const bool inside : {true, false}) {
     for (std::size_t i = 0; i < capacity.zones.size(); ++i) {
       if (((zones >> i & 1U) != 0) != inside) continue;
-      const auto cpus = std::min(cpu, capacity.zones[i].cpu_milli), bytes = std::min(memory, capacity.zones[i].memory_bytes);
+      const auto cpus = std::min(cpu, capacity.zones[i].cpu_milli),
+                 bytes = std::min(memory, capacity.zones[i].memory_bytes);
       capacity.zones[i].cpu_milli -= cpus;
       capacity.zones[i].memory_bytes -= bytes;
       cpu -= cpus;

@@ -4,8 +4,9 @@
 
 namespace qm::placement {
 
-OneByOne::OneByOne(const FreeCapacity& free_capacity, const std::map<NodeName, NodeCapacity>& used, std::size_t position, const PodSet& set,
-                   const Preference& preference, const InterPodConstraints& constraints)
+OneByOne::OneByOne(const FreeCapacity& free_capacity, const std::map<NodeName, NodeCapacity>& used,
+                   std::size_t position, const PodSet& set, const Preference& preference,
+                   const InterPodConstraints& constraints)
     : set_(set),
       position_(position),
       constraints_(constraints),

@@ -20,8 +20,8 @@ namespace qm::placement {
 class OneByOne {
  public:
   /// `used`: current free capacity of nodes that the gang already uses. All must outlive it.
-  OneByOne(const FreeCapacity& free_capacity, const std::map<NodeName, NodeCapacity>& used, std::size_t position, const PodSet& set,
-           const Preference& preference, const InterPodConstraints& constraints);
+  OneByOne(const FreeCapacity& free_capacity, const std::map<NodeName, NodeCapacity>& used, std::size_t position,
+           const PodSet& set, const Preference& preference, const InterPodConstraints& constraints);
 
   /// The node for the next pod; null if none fits.
   [[nodiscard]] const NodeName* next();

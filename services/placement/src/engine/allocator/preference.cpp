@@ -155,11 +155,10 @@ pack::NodeState Preference::state_of(const NodeCapacity& node_capacity) const {
   pack::NodeState state;
   state.cpu_milli = std::max<std::int64_t>(node_capacity.cpu_milli, 0);
   state.memory_bytes = std::max<std::int64_t>(node_capacity.memory_bytes, 0);
-  state.pods =
-      static_cast<std::int32_t>(std::clamp<std::int64_t>(node_capacity.pods, 0, std::numeric_limits<std::int32_t>::max()));
+  state.pods = static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(node_capacity.pods, 0, std::numeric_limits<std::int32_t>::max()));
   const auto type = type_number_.find(facts);
-  QM_ASSERT(type != type_number_.end(), "no node type is known for a node with {} GPUs {}", facts.gpus,
-            facts.model);
+  QM_ASSERT(type != type_number_.end(), "no node type is known for a node with {} GPUs {}", facts.gpus, facts.model);
   state.type = type->second;
   state.model = model_number_.at(facts.model);
   state.gpus = static_cast<std::uint8_t>(std::min(node_capacity.free_milli.size(), pack::kMaxDevices));
@@ -189,7 +188,9 @@ pack::PodClass class_of_shape(const PodShape& shape) {
 
 }  // namespace
 
-std::int64_t Preference::score(const NodeCapacity& node_capacity, const PodShape& shape) const { return score(state_of(node_capacity), shape); }
+std::int64_t Preference::score(const NodeCapacity& node_capacity, const PodShape& shape) const {
+  return score(state_of(node_capacity), shape);
+}
 
 std::int64_t Preference::score(const pack::NodeState& state, const PodShape& shape) const {
   const auto pod = class_of_shape(shape);
@@ -202,7 +203,8 @@ std::int64_t Scores::of(const NodeCapacity& node_capacity) {
   return known_.emplace(state, preference_.score(state, shape_));
 }
 
-std::vector<DeviceRef> Preference::take(NodeCapacity& node_capacity, const NodeName& node, const PodShape& shape) const {
+std::vector<DeviceRef> Preference::take(NodeCapacity& node_capacity, const NodeName& node,
+                                        const PodShape& shape) const {
   const auto pod = class_of_shape(shape);
   if (!pod.shares()) return placement::take(node_capacity, node, shape);
   const auto state = state_of(node_capacity);

@@ -49,8 +49,8 @@ void Shortlists::look(List& list, const Kind& kind, const NodeName& node, const 
   list.fits += fits;
 }
 
-const Shortlists::List& Shortlists::of(const PodShape& shape, std::uint32_t type, GpuPool pool, const FreeCapacity& free_capacity,
-                                       const Preference& preference) {
+const Shortlists::List& Shortlists::of(const PodShape& shape, std::uint32_t type, GpuPool pool,
+                                       const FreeCapacity& free_capacity, const Preference& preference) {
   const auto [found, made] = kept_.try_emplace({shape, type, pool});
   ShortlistView& kept = found->second;
   kept.asked = ++questions_;

@@ -26,7 +26,7 @@ std::vector<PodSet> without_topology(std::vector<PodSet> pod_sets) {
 class TopologyQuery {
  public:
   TopologyQuery(const std::vector<PodSet>& pod_sets, const FreeCapacity& free_capacity, const Preference& preference,
-           const TopologyLevels& levels, const InterPodConstraints* constraints)
+                const TopologyLevels& levels, const InterPodConstraints* constraints)
       : asked_(pod_sets, levels), fleet_(levels, preference.policy()) {
     for (const auto& [name, capacity] : free_capacity) {
       auto state = preference.state_of(capacity);
@@ -62,9 +62,10 @@ PlacementResult short_of(const TopologyQuery& query, const std::vector<PodSet>& 
   std::int64_t pods = 0;
   for (const PodSet& set : pod_sets) pods += minimum_of(set);
   return {std::nullopt,
-          {fmt::format("{} pods fit, but not {}: {}", pods,
-                       is_exclusive(pod_sets) ? "in the requested topology on exclusive nodes" : "in the requested topology",
-                       gang::explain(query.tree(), answer))}};
+          {fmt::format(
+              "{} pods fit, but not {}: {}", pods,
+              is_exclusive(pod_sets) ? "in the requested topology on exclusive nodes" : "in the requested topology",
+              gang::explain(query.tree(), answer))}};
 }
 
 }  // namespace
@@ -73,8 +74,9 @@ bool has_topology(const std::vector<PodSet>& pod_sets) {
   return std::ranges::any_of(pod_sets, [](const PodSet& set) { return !set.topology.none(); });
 }
 
-PlacementResult place_in_topology(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity, const Preference& preference,
-                      const TopologyLevels& levels, InterPodConstraints* constraints, ResultDetail wanted) {
+PlacementResult place_in_topology(const std::vector<PodSet>& pod_sets, FreeCapacity& free_capacity,
+                                  const Preference& preference, const TopologyLevels& levels,
+                                  InterPodConstraints* constraints, ResultDetail wanted) {
   TopologyQuery query(pod_sets, free_capacity, preference, levels, constraints);
   if (const auto read = query.read(); !read) {
     return {std::nullopt, {fmt::format("{}; {}", read.error().message, read.error().remedy)}};
@@ -120,8 +122,8 @@ PlacementResult place_in_topology(const std::vector<PodSet>& pod_sets, FreeCapac
       const auto set = static_cast<std::size_t>(member.set);
       if (const auto why = constraints->rejects(set, member.node, free_capacity.at(member.node)); !why.empty()) {
         return {std::nullopt,
-                {fmt::format("in the requested topology, pod {} of {} would be placed on node {}, which {}", member.index, pod_sets[set].name,
-                             member.node, why)}};
+                {fmt::format("in the requested topology, pod {} of {} would be placed on node {}, which {}",
+                             member.index, pod_sets[set].name, member.node, why)}};
       }
       constraints->take(set, member.node);
     }
@@ -132,8 +134,8 @@ PlacementResult place_in_topology(const std::vector<PodSet>& pod_sets, FreeCapac
   return {std::nullopt, {fmt::format("{} searches found nodes that lack another resource", kMaxRounds)}};
 }
 
-Diagnosis diagnose_topology(const std::vector<PodSet>& pod_sets, const FreeCapacity& free_capacity, const Preference& preference,
-                             const TopologyLevels& levels) {
+Diagnosis diagnose_topology(const std::vector<PodSet>& pod_sets, const FreeCapacity& free_capacity,
+                            const Preference& preference, const TopologyLevels& levels) {
   TopologyQuery query(pod_sets, free_capacity, preference, levels, nullptr);
   Diagnosis out;
   if (const auto read = query.read(); !read) {
@@ -156,8 +158,9 @@ Diagnosis diagnose_topology(const std::vector<PodSet>& pod_sets, const FreeCapac
            }});
     } else if (what == gang::Relaxation::What::kFewer) {
       const auto position = query.position(of);
-      out.remedies.push_back({fmt::format("with {} pods instead of {}", count, pod_sets[position].count),
-                          [position, pods = count](PlacementRequest& changed) { changed.pod_sets[position].count = pods; }});
+      out.remedies.push_back(
+          {fmt::format("with {} pods instead of {}", count, pod_sets[position].count),
+           [position, pods = count](PlacementRequest& changed) { changed.pod_sets[position].count = pods; }});
     }
   }
   return out;

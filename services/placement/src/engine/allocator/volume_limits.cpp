@@ -46,7 +46,7 @@ std::set<ClaimUse> Engine::claims_on(const NodeName& name) const {
 }
 
 Engine::VolumeLimits::VolumeLimits(const Engine& engine, const Likes& likes, const std::vector<PodSet>& pod_sets,
-                             const FreeCapacity* free_capacity, InterPodConstraints* others)
+                                   const FreeCapacity* free_capacity, InterPodConstraints* others)
     : engine_(engine), others_(others), uses_(likes.size()) {
   const Tables& tables = engine.tables_;
   const auto names_any = [](const auto& like) {
@@ -93,7 +93,7 @@ void Engine::VolumeLimits::find_nodes(const std::vector<PodSet>& pod_sets, const
 
 /// Whether the volumes are so few that they need not be distinguished.
 bool Engine::VolumeLimits::takes_all(const AttachLimits& limits, std::int64_t used, const std::vector<PodSet>& pod_sets,
-                                  const NodeCapacity* capacity) const {
+                                     const NodeCapacity* capacity) const {
   return std::ranges::all_of(limits.volumes, [&](const auto& limit) {
     const auto& [driver, most] = limit;
     std::int64_t added = 0;

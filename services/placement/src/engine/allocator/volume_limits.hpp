@@ -18,8 +18,8 @@ class Engine::VolumeLimits final : public InterPodConstraints {
   using Likes = std::vector<std::optional<rules::PodTemplate>>;
   /// `free_capacity`: nodes for the gang; nodes that fit few of its pods need fewer look-ups. It and `others` may be
   /// null; `likes` belong to the first sets. All arguments must outlive it.
-  VolumeLimits(const Engine& engine, const Likes& likes, const std::vector<PodSet>& pod_sets, const FreeCapacity* free_capacity,
-            InterPodConstraints* others);
+  VolumeLimits(const Engine& engine, const Likes& likes, const std::vector<PodSet>& pod_sets,
+               const FreeCapacity* free_capacity, InterPodConstraints* others);
 
   /// Whether some node cannot attach the volumes of all pods that may be placed there.
   [[nodiscard]] bool matters() const { return !nodes_.empty(); }

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMaxRemedies = 8;
 constexpr int kMaxTries = 24;
 constexpr std::int64_t kMaxEvaluations = 200'000;  // node evaluations of one diagnosis, which blocks the engine
-constexpr std::int64_t kEvaluationsOfAPod = 8;      // cost of a pod that changes where the next one may go
+constexpr std::int64_t kEvaluationsOfAPod = 8;     // cost of a pod that changes where the next one may go
 constexpr std::array<unsigned, 6> kResources{kGpu, kCpu, kMemory, kOther, kPods, kAligned};
 
 std::string cpus(std::int64_t milli) {
@@ -125,7 +125,8 @@ std::vector<std::string> conflict_in(const FeasibilityCounts& survey) {
 
 class Search {
  public:
-  Search(const PlacementRequest& request, FreeCapacity& free_capacity, const Trial& trial) : asked_(request), free_capacity_(free_capacity), trial_(trial) {}
+  Search(const PlacementRequest& request, FreeCapacity& free_capacity, const Trial& trial)
+      : asked_(request), free_capacity_(free_capacity), trial_(trial) {}
 
   [[nodiscard]] Diagnosis found() {
     // A single pod set fails if too few of its pods fit: no search, and no copy.
@@ -150,7 +151,8 @@ class Search {
     }
     if (fits(asked_, 0, 0)) return {};
     // A sample of the nodes may fail where all nodes fit.
-    if (alone() && std::ssize(free_capacity_) > std::int64_t{kMaxTried} && trial_.fits(asked_, free_capacity_)) return {};
+    if (alone() && std::ssize(free_capacity_) > std::int64_t{kMaxTried} && trial_.fits(asked_, free_capacity_))
+      return {};
     if (!alone()) {
       for (std::size_t i = 0; i < asked_.pod_sets.size(); ++i) survey(i, free_capacity_);
     }
@@ -176,7 +178,8 @@ class Search {
   /// give nodes different scores.
   [[nodiscard]] std::int64_t price() const {
     const auto free_capacity = std::ssize(free_capacity_);
-    std::int64_t evaluations = alone() ? std::min<std::int64_t>(free_capacity, kMaxTried) : free_capacity * std::ssize(asked_.pod_sets);
+    std::int64_t evaluations =
+        alone() ? std::min<std::int64_t>(free_capacity, kMaxTried) : free_capacity * std::ssize(asked_.pod_sets);
     for (const FeasibilityCounts& survey : surveys_)
       evaluations += survey.moves(0) ? survey.set().count * (survey.weighs() ? free_capacity : kEvaluationsOfAPod) : 0;
     return evaluations;
@@ -187,11 +190,12 @@ class Search {
     const PodSet& set = changed.pod_sets[0];
     const bool any_do = set.min_count == 0 && set.topology.none() && !surveys_[0].moves(dropped);
     return surveys_[0].free_capacity(dropped, uncounted, set.shape,
-                             any_do ? std::optional<std::int64_t>(set.count) : std::nullopt);
+                                     any_do ? std::optional<std::int64_t>(set.count) : std::nullopt);
   }
   /// Whether the placement succeeds. With several sets all resources count, and only conditions of the gang
   /// can be dropped. `among`: nodes to try if known.
-  [[nodiscard]] bool fits(const PlacementRequest& changed, Conditions dropped, unsigned uncounted, FreeCapacity* among = nullptr) const {
+  [[nodiscard]] bool fits(const PlacementRequest& changed, Conditions dropped, unsigned uncounted,
+                          FreeCapacity* among = nullptr) const {
     evaluations_ += price();
     if (!alone()) return trial_.fits(changed, free_capacity_);
     if (among != nullptr) return trial_.fits(changed, *among);
@@ -263,7 +267,9 @@ class Search {
       const auto amount = survey.largest(resource);
       if (amount < 1) continue;
       add({fmt::format("with at most {} a pod", amount_of(survey.set().shape, resource, amount)),
-           [at, resource, amount](PlacementRequest& changed) { set_amount(changed.pod_sets[at].shape, resource, amount); }},
+           [at, resource, amount](PlacementRequest& changed) {
+             set_amount(changed.pod_sets[at].shape, resource, amount);
+           }},
           0);
     }
   }
@@ -355,11 +361,13 @@ class Search {
     out.pod_set = near ? near->pod_set : asked_.pod_sets.front().name;
     if (!needed.empty()) out.pod_set = needed.front().survey->set().name;
     for (const Piece& piece : needed) out.conflict.push_back(named(*piece.survey) + piece.words());
-    const bool requests_topology = std::ranges::any_of(asked_.pod_sets, [](const PodSet& set) { return !set.topology.none(); });
+    const bool requests_topology =
+        std::ranges::any_of(asked_.pod_sets, [](const PodSet& set) { return !set.topology.none(); });
     if (near && (requests_topology || out.conflict.empty()))
       out.conflict.insert(out.conflict.end(), near->conflict.begin(), near->conflict.end());
     if (out.conflict.empty()) {
-      out.conflict = {trial_.place(asked_, free_capacity_).shortfall.reason};  // no plan, so `free_capacity` is unchanged
+      out.conflict = {
+          trial_.place(asked_, free_capacity_).shortfall.reason};  // no plan, so `free_capacity` is unchanged
     }
     if (near) {
       for (const Remedy& remedy : near->remedies) add(remedy, 0);

@@ -41,7 +41,8 @@ void edit_rules(PlacementRequest& request, std::size_t position, const std::func
   request.rules[position] = rules::text_of(*like);
 }
 
-FeasibilityCounts::FeasibilityCounts(const PlacementRequest& request, std::size_t position, const FreeCapacity& free_capacity, const Demands& demands)
+FeasibilityCounts::FeasibilityCounts(const PlacementRequest& request, std::size_t position,
+                                     const FreeCapacity& free_capacity, const Demands& demands)
     : set_(request.pod_sets[position]), position_(position), wanted_(counted(set_.shape)) {
   for (const auto& [key, value] : set_.shape.node_selector) {
     add("selector/" + key, [&, key = key, value = value]() -> Condition {
@@ -117,9 +118,9 @@ std::int64_t FeasibilityCounts::pods(Conditions dropped, unsigned counted) const
 std::int64_t FeasibilityCounts::largest(unsigned resource) const {
   const GpuShape& gpu = set_.shape.gpu;
   const std::int64_t request = resource == kCpu      ? set_.shape.cpu_milli
-                             : resource == kMemory ? set_.shape.memory_bytes
-                             : gpu.whole > 0       ? gpu.whole
-                                                   : gpu.milli;
+                               : resource == kMemory ? set_.shape.memory_bytes
+                               : gpu.whole > 0       ? gpu.whole
+                                                     : gpu.milli;
   std::int64_t fits = 0, too_much = request;
   while (too_much - fits > 1) {
     const auto middle = fits + (too_much - fits) / 2;
@@ -144,7 +145,7 @@ NodeCapacity FeasibilityCounts::without(const NodeCapacity& capacity, Conditions
 }
 
 FreeCapacity FeasibilityCounts::free_capacity(Conditions dropped, unsigned uncounted, const PodShape& shape,
-                    std::optional<std::int64_t> enough) const {
+                                              std::optional<std::int64_t> enough) const {
   std::vector<const Observed*> some;
   std::int64_t sum = 0;
   for (const Observed& seen : nodes_) {
@@ -171,8 +172,7 @@ Conditions FeasibilityCounts::add(const std::string& key, Make&& make) {
     conditions_.push_back(make());
     return Conditions{1} << (keys_.size() - 1);
   }
-  return Conditions{1} << (known == keys_.end() ? kMaxConditions - 1
-                                                : static_cast<std::size_t>(known - keys_.begin()));
+  return Conditions{1} << (known == keys_.end() ? kMaxConditions - 1 : static_cast<std::size_t>(known - keys_.begin()));
 }
 
 Conditions FeasibilityCounts::untolerated_by(const Taint& taint) {
@@ -180,7 +180,8 @@ Conditions FeasibilityCounts::untolerated_by(const Taint& taint) {
   if (!fresh || untolerated({taint}, set_.shape.tolerations) == nullptr) return known->second;
   const auto text = fmt::format("{}{}{}:{}", taint.key, taint.value.empty() ? "" : "=", taint.value, taint.effect);
   return known->second = add("taint/" + text, [&, position = position_]() -> Condition {
-           return {"no toleration of " + text, "with taint " + text + " tolerated", [taint, position](PlacementRequest& changed) {
+           return {"no toleration of " + text, "with taint " + text + " tolerated",
+                   [taint, position](PlacementRequest& changed) {
                      const Toleration more{taint.key, "Equal", taint.value, taint.effect};
                      changed.pod_sets[position].shape.tolerations.push_back(more);
                      edit_rules(changed, position,
@@ -214,16 +215,15 @@ void FeasibilityCounts::look(const NodeName& name, const NodeCapacity& capacity)
   const auto& shape = set_.shape;
   if (!capacity.usable) {
     if (out_ == 0) {
-      out_ = add("state", []() -> Condition {
-        return {"nodes in service", "with all nodes back in service", {}};
-      });
+      out_ = add("state", []() -> Condition { return {"nodes in service", "with all nodes back in service", {}}; });
     }
     seen.failed |= out_;
   }
   if (capacity.alone && !shape.gpu.none()) {
     if (alone_ == 0) {
       alone_ = add("alone", []() -> Condition {
-        return {"nodes that are not exclusive to another gang", "with the nodes that are exclusive to another gang", {}};
+        return {
+            "nodes that are not exclusive to another gang", "with the nodes that are exclusive to another gang", {}};
       });
     }
     seen.failed |= alone_;

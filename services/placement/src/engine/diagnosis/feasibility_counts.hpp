@@ -24,8 +24,8 @@ using Conditions = std::uint32_t;
 
 /// A condition of pods on nodes, and the change that drops it.
 struct Condition {
-  std::string words;                   ///< text of the condition
-  std::string remedy;                  ///< text of the change
+  std::string words;                               ///< text of the condition
+  std::string remedy;                              ///< text of the change
   std::function<void(PlacementRequest&)> relax{};  ///< none: the gang cannot drop it
   bool moves = false;
   std::string one_by{};
@@ -40,7 +40,8 @@ struct Condition {
 class FeasibilityCounts {
  public:
   /// All but the demands must outlive it.
-  FeasibilityCounts(const PlacementRequest& request, std::size_t position, const FreeCapacity& free_capacity, const Demands& demands);
+  FeasibilityCounts(const PlacementRequest& request, std::size_t position, const FreeCapacity& free_capacity,
+                    const Demands& demands);
 
   [[nodiscard]] std::size_t nodes() const { return nodes_.size(); }
   [[nodiscard]] std::size_t position() const { return position_; }
@@ -58,7 +59,7 @@ class FeasibilityCounts {
   /// The nodes without these conditions and resources, as far as they fit pods of the shape: enough for so
   /// many pods, or a sample if no number is given.
   [[nodiscard]] FreeCapacity free_capacity(Conditions dropped, unsigned uncounted, const PodShape& shape,
-                            std::optional<std::int64_t> enough) const;
+                                           std::optional<std::int64_t> enough) const;
   /// The free capacity without those conditions and resources that do not belong to the gang.
   [[nodiscard]] NodeCapacity without(const NodeCapacity& capacity, Conditions dropped, unsigned uncounted) const;
 

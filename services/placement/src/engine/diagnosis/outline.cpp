@@ -27,8 +27,8 @@ Outline Engine::outline() const {
     const auto held = index_.held.find(name);
     const auto holders = held == index_.held.end() ? std::set<WorkloadUid>() : held->second;
     const NodeCapacity capacity = holders.empty() && !index_.defrag_nodes.contains(name)
-                          ? as_held
-                          : capacity_of(name, {.attempts = {}, .holds = holders, .defrag = true});
+                                      ? as_held
+                                      : capacity_of(name, {.attempts = {}, .holds = holders, .defrag = true});
     Outline::NodeShape machine;
     machine.model = capacity.facts->model;
     if (capacity.usable) {

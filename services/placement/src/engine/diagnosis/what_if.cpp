@@ -20,7 +20,7 @@ std::string words_of(const LabelSelector& selector) {
     out += out.empty() ? "" : " and ";
     if (request.op == Op::kIn)
       out += request.values.size() == 1 ? fmt::format("{}={}", request.key, values)
-                                      : fmt::format("{} in ({})", request.key, values);
+                                        : fmt::format("{} in ({})", request.key, values);
     if (request.op == Op::kNotIn) out += fmt::format("{} not in ({})", request.key, values);
     if (request.op == Op::kExists) out += request.key;
     if (request.op == Op::kDoesNotExist) out += "!" + request.key;
@@ -106,22 +106,27 @@ FreeCapacity& Engine::WhatIf::free_capacity(const WorkloadUid& uid, std::optiona
   return *own;
 }
 
-PlacementResult Engine::WhatIf::place(const PlacementRequest& request, FreeCapacity& free_capacity) const { return decide(request, free_capacity, ResultDetail::kReason); }
+PlacementResult Engine::WhatIf::place(const PlacementRequest& request, FreeCapacity& free_capacity) const {
+  return decide(request, free_capacity, ResultDetail::kReason);
+}
 
 bool Engine::WhatIf::fits(const PlacementRequest& request, FreeCapacity& free_capacity) const {
   return decide(request, free_capacity, ResultDetail::kWhether).plan.has_value();
 }
 
-PlacementResult Engine::WhatIf::decide(const PlacementRequest& request, FreeCapacity& free_capacity, ResultDetail wanted) const {
+PlacementResult Engine::WhatIf::decide(const PlacementRequest& request, FreeCapacity& free_capacity,
+                                       ResultDetail wanted) const {
   PlacementRequest effective_rules = request;
   effective_rules.rules = engine_.effective_rules(request.pod_sets, request.rules);
   return engine_.place(effective_rules, free_capacity, own_ ? *own_ : engine_.index_.preference, nullptr, wanted);
 }
 
-std::optional<Diagnosis> Engine::WhatIf::near(const PlacementRequest& request, const FreeCapacity& free_capacity) const {
+std::optional<Diagnosis> Engine::WhatIf::near(const PlacementRequest& request,
+                                              const FreeCapacity& free_capacity) const {
   const auto pod_sets = engine_.mounted(request).pod_sets;
   if (!has_topology(pod_sets)) return std::nullopt;
-  return diagnose_topology(pod_sets, free_capacity, own_ ? *own_ : engine_.index_.preference, engine_.options_.topology);
+  return diagnose_topology(pod_sets, free_capacity, own_ ? *own_ : engine_.index_.preference,
+                           engine_.options_.topology);
 }
 
 Demands Engine::WhatIf::demands(const PlacementRequest& request, std::size_t position) const {
@@ -258,7 +263,8 @@ Demands Engine::WhatIf::demands(const PlacementRequest& request, std::size_t pos
       if (!spread.required) continue;
       // A node with too many matching pods may admit one after other nodes have got more.
       put({fmt::format("topology spread of {} over {}", words_of(spread.pods), spread.topology_key),
-           "without its topology spread", without(position, [](rules::PodRules& rules) { rules.spread.clear(); }), true},
+           "without its topology spread", without(position, [](rules::PodRules& rules) { rules.spread.clear(); }),
+           true},
           book.nodes());
       break;
     }
@@ -289,8 +295,8 @@ Demands Engine::WhatIf::demands(const PlacementRequest& request, std::size_t pos
     }
   }
   if (out.all.empty()) return out;
-  out.failed = [&book, met = std::move(met), first, type = request.type, pool = request.pool](const NodeName& name,
-                                                                                          const NodeCapacity& capacity) {
+  out.failed = [&book, met = std::move(met), first, type = request.type, pool = request.pool](
+                   const NodeName& name, const NodeCapacity& capacity) {
     std::uint32_t failed = 0;
     if (type != 0 && (capacity.types & ~type) != 0) failed |= 1U;
     if (pool == GpuPool::kWhole && capacity.slices) failed |= type != 0 ? 2U : 1U;

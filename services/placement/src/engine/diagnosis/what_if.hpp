@@ -19,10 +19,12 @@ class Engine::WhatIf final : public Trial {
   [[nodiscard]] Demands demands(const PlacementRequest& request, std::size_t position) const override;
   [[nodiscard]] PlacementResult place(const PlacementRequest& request, FreeCapacity& free_capacity) const override;
   [[nodiscard]] bool fits(const PlacementRequest& request, FreeCapacity& free_capacity) const override;
-  [[nodiscard]] std::optional<Diagnosis> near(const PlacementRequest& request, const FreeCapacity& free_capacity) const override;
+  [[nodiscard]] std::optional<Diagnosis> near(const PlacementRequest& request,
+                                              const FreeCapacity& free_capacity) const override;
 
  private:
-  [[nodiscard]] PlacementResult decide(const PlacementRequest& request, FreeCapacity& free_capacity, ResultDetail wanted) const;
+  [[nodiscard]] PlacementResult decide(const PlacementRequest& request, FreeCapacity& free_capacity,
+                                       ResultDetail wanted) const;
   [[nodiscard]] rules::TemplateId hold(const rules::PodTemplate& like) const;
 
   const Engine& engine_;

@@ -45,7 +45,9 @@ bool Engine::moves(const WorkloadUid& uid) const {
   return row != nullptr && row->move && row->is_active();
 }
 
-std::int64_t Engine::recent_migrations() const { return defrag_run().hour + kHour <= scratch_.now ? 0 : defrag_run().asked; }
+std::int64_t Engine::recent_migrations() const {
+  return defrag_run().hour + kHour <= scratch_.now ? 0 : defrag_run().asked;
+}
 
 /// Ends the plan: no more migrations are requested, and unanswered ones are withdrawn. Accepted ones keep
 /// their target capacity.
@@ -187,7 +189,7 @@ bool Engine::step_is_valid(DefragStep& step) const {
       const auto set = std::ranges::find(gang->positions, place.set);
       if (node == numbers.end() || set == gang->positions.end()) return false;
       one.placements.push_back({static_cast<std::int32_t>(set - gang->positions.begin()), place.index, node->second,
-                           mask_of(place.devices)});
+                                mask_of(place.devices)});
     }
     std::ranges::sort(one.placements);
     emptying.moves.push_back(std::move(one));
@@ -263,7 +265,8 @@ void Engine::plan_defrag() {
     put_defrag(std::move(next));
   };
   if (index_.free_capacity.size() > rules.most_nodes) return in_vain("FleetTooLarge");
-  if (std::ranges::any_of(index_.with_proposal, [this](const auto& uid) { return moves(uid); })) return in_vain("UnderWay");
+  if (std::ranges::any_of(index_.with_proposal, [this](const auto& uid) { return moves(uid); }))
+    return in_vain("UnderWay");
   const auto question = defrag_input();
   for (plan::GangId gang = 0; gang < question.gangs.size(); ++gang) {
     const auto kept = next.refused.find(question.gangs[gang].id.uid);
@@ -277,7 +280,8 @@ void Engine::plan_defrag() {
       winning.gpus += tables_.nodes.find(question.nodes[node])->facts.gpus;
     }
     const auto count = std::ssize(step.moves);
-    const bool worth = winning.gpus >= rules.least_gpus * count && step.gpu_seconds <= rules.max_lost_gpu_seconds * winning.gpus;
+    const bool worth =
+        winning.gpus >= rules.least_gpus * count && step.gpu_seconds <= rules.max_lost_gpu_seconds * winning.gpus;
     left -= count;
     if (!worth || left < 0) break;  // later steps depend on it
     for (const auto& move : step.moves) {

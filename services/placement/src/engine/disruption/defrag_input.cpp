@@ -12,7 +12,8 @@ namespace {
 /// Excludes nodes whose pods are of a workload type that must not share nodes with the set.
 class UnmanagedPods final : public InterPodConstraints {
  public:
-  UnmanagedPods(const FreeCapacity& free_capacity, const std::vector<std::uint32_t>& types) : free_capacity_(free_capacity), types_(types) {}
+  UnmanagedPods(const FreeCapacity& free_capacity, const std::vector<std::uint32_t>& types)
+      : free_capacity_(free_capacity), types_(types) {}
   [[nodiscard]] bool one_by_one(std::size_t) const override { return false; }
   [[nodiscard]] bool suits(std::size_t set, const NodeName& node, const NodeCapacity&) const override {
     return types_[set] == 0 || (free_capacity_.at(node).types & ~types_[set]) == 0;
@@ -80,12 +81,13 @@ DefragInput Engine::defrag_input(const std::set<WorkloadUid>& movers) const {
   for (const auto& [name, as_is] : index_.free_capacity) {
     const NodeCapacity capacity = lift.capacity(name);
     if (capacity.free_milli.size() > pack::kMaxDevices) continue;
-    const auto number =
-        out.scene->add_node(everything.path(name, capacity), name.value(), HypotheticalEvictions::state_of(capacity, out.preference));
+    const auto number = out.scene->add_node(everything.path(name, capacity), name.value(),
+                                            HypotheticalEvictions::state_of(capacity, out.preference));
     out.scene->fleet().set_gate(number, everything.gate(name, capacity, &non_member_pods));
     numbers[name] = number;
     out.nodes.push_back(name);
-    if (!capacity.usable || capacity.slices || capacity.idle_gpus() != std::ssize(capacity.free_milli)) closed.push_back(number);
+    if (!capacity.usable || capacity.slices || capacity.idle_gpus() != std::ssize(capacity.free_milli))
+      closed.push_back(number);
   }
   for (const AttemptId& id : lift.attempts()) {
     const Assignment& row = *tables_.assignments.find(id);

@@ -44,11 +44,9 @@ std::string common(const std::string& level, std::span<const HeldCapacity> place
 }
 
 /// Places each pod on its held node again if it still fits, and returns the other ranks by set.
-std::pair<std::vector<Member>, std::vector<std::vector<std::int32_t>>> place_on_held(const std::vector<PodSet>& pod_sets,
-                                                                               std::span<const HeldCapacity> places,
-                                                                               FreeCapacity& free_capacity,
-                                                                               const Preference& preference,
-                                                                               InterPodConstraints* constraints) {
+std::pair<std::vector<Member>, std::vector<std::vector<std::int32_t>>> place_on_held(
+    const std::vector<PodSet>& pod_sets, std::span<const HeldCapacity> places, FreeCapacity& free_capacity,
+    const Preference& preference, InterPodConstraints* constraints) {
   std::vector<Member> members;
   std::vector<std::vector<std::int32_t>> ranks(pod_sets.size());
   for (std::size_t s = 0; s < pod_sets.size(); ++s) {
@@ -57,7 +55,8 @@ std::pair<std::vector<Member>, std::vector<std::vector<std::int32_t>>> place_on_
   for (const HeldCapacity& place : places) {
     const auto s = static_cast<std::size_t>(place.set);
     const auto capacity = free_capacity.find(place.node);
-    if (capacity == free_capacity.end() || s >= pod_sets.size() || std::ranges::count(ranks[s], place.index) == 0) continue;
+    if (capacity == free_capacity.end() || s >= pod_sets.size() || std::ranges::count(ranks[s], place.index) == 0)
+      continue;
     const PodShape& shape = pod_sets[s].shape;
     if (!admitted(capacity->second, shape) || pods_that_fit(capacity->second, shape) == 0) continue;
     if (constraints != nullptr && !constraints->admits(s, place.node, capacity->second)) continue;
@@ -83,8 +82,9 @@ bool is_spare(const NodeFacts& facts) {
   return label != facts.labels.end() && label->second == "true";
 }
 
-PlacementResult place_in_recovery(const std::vector<PodSet>& pod_sets, const RecoveryPlaces& recovery, FreeCapacity& free_capacity, const Preference& preference,
-                   InterPodConstraints* constraints, ResultDetail wanted) {
+PlacementResult place_in_recovery(const std::vector<PodSet>& pod_sets, const RecoveryPlaces& recovery,
+                                  FreeCapacity& free_capacity, const Preference& preference,
+                                  InterPodConstraints* constraints, ResultDetail wanted) {
   auto [members, ranks] = place_on_held(pod_sets, recovery.places, free_capacity, preference, constraints);
   if (members.empty()) return {std::nullopt, {"none of the held places fits"}};
   auto rest = pod_sets;
@@ -191,7 +191,8 @@ PlacementResult Engine::place_recovery(const WorkloadUid& uid, const PlacementRe
   FreeCapacity with_spares = index_.free_capacity;
   for (const NodeName& name : spares) with_spares.at(name) = capacity_of(name, {{}, {uid}, true});
   for (const std::string& level : levels) {
-    const RecoveryPlaces recovery{row->places, level, level.empty() ? "" : common(level, row->places, index_.free_capacity)};
+    const RecoveryPlaces recovery{row->places, level,
+                                  level.empty() ? "" : common(level, row->places, index_.free_capacity)};
     if (!level.empty() && recovery.value.empty()) continue;
     for (const FreeCapacity* free_capacity : {&index_.free_capacity, spares.empty() ? nullptr : &with_spares}) {
       if (free_capacity == nullptr) continue;

@@ -19,7 +19,8 @@ struct RecoveryPlaces {
 /// topology request is ignored: the part replaces it.
 ///
 /// Cost     as place_gang() for the other pods.
-[[nodiscard]] PlacementResult place_in_recovery(const std::vector<PodSet>& pod_sets, const RecoveryPlaces& recovery, FreeCapacity& free_capacity,
-                                 const Preference& preference, InterPodConstraints* constraints, ResultDetail wanted);
+[[nodiscard]] PlacementResult place_in_recovery(const std::vector<PodSet>& pod_sets, const RecoveryPlaces& recovery,
+                                                FreeCapacity& free_capacity, const Preference& preference,
+                                                InterPodConstraints* constraints, ResultDetail wanted);
 
 }  // namespace qm::placement

@@ -29,7 +29,8 @@ std::int64_t lost_gpu_ms(const plan::ClusterModel& scene, plan::GangId gang, Ins
   return scene.gpu_milli(gang) * (std::max(Duration{}, now - one.checkpoint) + one.restart).count() / 1'000'000;
 }
 
-Engine::HypotheticalEvictions::HypotheticalEvictions(const Engine& engine, std::set<AttemptId> attempts, std::set<WorkloadUid> holds)
+Engine::HypotheticalEvictions::HypotheticalEvictions(const Engine& engine, std::set<AttemptId> attempts,
+                                                     std::set<WorkloadUid> holds)
     : engine_(engine), hypothetical_{.attempts = std::move(attempts), .holds = std::move(holds), .defrag = true} {
   for (const AttemptId& id : hypothetical_.attempts) {
     const Assignment& row = *engine.tables_.assignments.find(id);
@@ -84,7 +85,8 @@ pack::NodeState Engine::HypotheticalEvictions::state_of(const NodeCapacity& capa
   return state;
 }
 
-plan::Gang Engine::HypotheticalEvictions::gang(const AttemptId& id, const std::map<NodeName, plan::NodeId>& numbers) const {
+plan::Gang Engine::HypotheticalEvictions::gang(const AttemptId& id,
+                                               const std::map<NodeName, plan::NodeId>& numbers) const {
   const Assignment& row = *engine_.tables_.assignments.find(id);
   const Workload* workload = engine_.tables_.workloads.find(id.uid);
   plan::Gang gang;
@@ -104,7 +106,8 @@ plan::Gang Engine::HypotheticalEvictions::gang(const AttemptId& id, const std::m
   return gang;
 }
 
-bool Engine::HypotheticalEvictions::seat(const Engine& engine, DefragStep& step, HypotheticalState& hypothetical, FreeCapacity& free_capacity) {
+bool Engine::HypotheticalEvictions::seat(const Engine& engine, DefragStep& step, HypotheticalState& hypothetical,
+                                         FreeCapacity& free_capacity) {
   for (const auto& move : step.moves) {
     hypothetical.attempts.insert(move.id);
     hypothetical.holds.insert(move.id.uid);
@@ -117,7 +120,8 @@ bool Engine::HypotheticalEvictions::seat(const Engine& engine, DefragStep& step,
     for (const HeldCapacity& place : move.places) {
       if (!engine.tables_.nodes.contains(place.node)) return false;
       const auto capacity = free_capacity.find(place.node);
-      there.emplace(place.node, capacity == free_capacity.end() ? engine.capacity_of(place.node, hypothetical) : capacity->second);
+      there.emplace(place.node,
+                    capacity == free_capacity.end() ? engine.capacity_of(place.node, hypothetical) : capacity->second);
     }
     const auto placed = engine.place(engine.request_for(move.id.uid), there, engine.index_.preference);
     if (!placed.plan) return false;

@@ -24,7 +24,8 @@ class Engine::HypotheticalEvictions {
 
   /// Places every migrated gang of the step on its chosen nodes by the engine's own placement, each with the
   /// earlier ones in place. The gangs are evicted hypothetically, too. False if one does not fit.
-  [[nodiscard]] static bool seat(const Engine& engine, DefragStep& step, HypotheticalState& hypothetical, FreeCapacity& free_capacity);
+  [[nodiscard]] static bool seat(const Engine& engine, DefragStep& step, HypotheticalState& hypothetical,
+                                 FreeCapacity& free_capacity);
   /// Start of the work that would be lost.
   [[nodiscard]] static Instant work_since(const Engine& engine, const AttemptId& id);
 

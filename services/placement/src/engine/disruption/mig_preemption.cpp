@@ -13,9 +13,9 @@
 namespace qm::placement {
 namespace {
 
-constexpr std::size_t kMostNodes = 256;   // nodes with options
-constexpr std::size_t kMaxAlternatives = 64;     // options in one plan
-constexpr std::size_t kMaxVictims = 64;  // in one plan; each is tried without eviction
+constexpr std::size_t kMostNodes = 256;       // nodes with options
+constexpr std::size_t kMaxAlternatives = 64;  // options in one plan
+constexpr std::size_t kMaxVictims = 64;       // in one plan; each is tried without eviction
 constexpr std::int64_t kMaxLacking = 512;
 constexpr int kGrown = 10;  // the cost of a proposal may grow by a tenth
 
@@ -106,7 +106,8 @@ class Engine::MigPreemption {
     std::int64_t milli = 0;
     for (std::size_t set = 0; set < pods.size(); ++set) milli += row.pod_sets[set].shape.gpu.total_milli(pods[set]);
     const auto& rules = engine.options_.preemption;
-    const Duration time = std::max(Duration{}, engine.last_now_ - HypotheticalEvictions::work_since(engine, id)) + rules.restart;
+    const Duration time =
+        std::max(Duration{}, engine.last_now_ - HypotheticalEvictions::work_since(engine, id)) + rules.restart;
     const auto work = static_cast<plan::Wide>(milli) * time.count();
     return {static_cast<std::int64_t>(work / 1'000'000),
             static_cast<std::int64_t>(work * rules.micro_usd_gpu_second / (std::int64_t{1000} * 1'000'000))};
@@ -169,7 +170,8 @@ class Engine::MigPreemption {
     const auto repartition = hypothesis.repartitions.find(name);
     const HypotheticalState hypothetical = without(hypothesis.gone);
     if (repartition == hypothesis.repartitions.end()) return engine_.capacity_of(name, hypothetical);
-    return offers_.capacity(name, *offers_.layout(engine_.tables_.nodes.find(name)->facts, repartition->second), hypothetical);
+    return offers_.capacity(name, *offers_.layout(engine_.tables_.nodes.find(name)->facts, repartition->second),
+                            hypothetical);
   }
   /// Number of pods of all sets that do not fit, counted per set.
   [[nodiscard]] std::int64_t missing(const Fits& sum) const {
@@ -182,7 +184,8 @@ class Engine::MigPreemption {
 
   // ---- options ----
 
-  [[nodiscard]] std::vector<Alternative> look(const NodeName& name, const Hypothesis& hypothesis, bool may_repartition) {
+  [[nodiscard]] std::vector<Alternative> look(const NodeName& name, const Hypothesis& hypothesis,
+                                              bool may_repartition) {
     std::vector<Alternative> out;
     if (hypothesis.repartitions.contains(name)) return out;
     const auto here = users_.find(name);
@@ -197,8 +200,8 @@ class Engine::MigPreemption {
   }
 
   /// The cheapest victims after which the node fits one more pod of the set.
-  [[nodiscard]] std::optional<Alternative> leave(const NodeName& name, std::size_t set, const std::set<AttemptId>& users,
-                                         const Hypothesis& hypothesis) {
+  [[nodiscard]] std::optional<Alternative> leave(const NodeName& name, std::size_t set,
+                                                 const std::set<AttemptId>& users, const Hypothesis& hypothesis) {
     const GpuShape& wanted = sets_[set].shape.gpu;
     std::vector<Holder> holders;
     for (const AttemptId& id : users) {
@@ -245,7 +248,8 @@ class Engine::MigPreemption {
   }
 
   /// All users of its GPUs leave the node, if any, and it is repartitioned.
-  void repartition(const NodeName& name, const std::set<AttemptId>& users, const Hypothesis& hypothesis, std::vector<Alternative>& out) {
+  void repartition(const NodeName& name, const std::set<AttemptId>& users, const Hypothesis& hypothesis,
+                   std::vector<Alternative>& out) {
     Hypothesis then = hypothesis;
     then.gone.insert(users.begin(), users.end());
     const HypotheticalState hypothetical = without(then.gone);
@@ -270,8 +274,8 @@ class Engine::MigPreemption {
 
   /// The option with the most gain per cost; ties go to the first node, and to options without a repartition.
   [[nodiscard]] const Alternative* best_of(const std::map<NodeName, std::vector<Alternative>>& alternatives,
-                                   const std::map<NodeName, Fits>& fits, const Fits& sum, bool terminating,
-                                   bool with_layout_timer) const {
+                                           const std::map<NodeName, Fits>& fits, const Fits& sum, bool terminating,
+                                           bool with_layout_timer) const {
     const Alternative* best = nullptr;
     plan::Wide most = 0;
     const auto lacking = missing(sum);
@@ -379,7 +383,8 @@ class Engine::MigPreemption {
 
 /// Hypothetically repartitions these nodes. False if one of them cannot be, or its GPUs are used by pods that
 /// are not evicted hypothetically.
-bool Engine::apply_layouts(const NodeLayouts& repartitions, const HypotheticalState& hypothetical, FreeCapacity& free_capacity) const {
+bool Engine::apply_layouts(const NodeLayouts& repartitions, const HypotheticalState& hypothetical,
+                           FreeCapacity& free_capacity) const {
   if (!repartitions.empty() && !options_.mig_repartition.on) return false;
   MigLayoutCatalog offers(*this);
   for (const auto& [name, layout] : repartitions) {
@@ -393,7 +398,8 @@ bool Engine::apply_layouts(const NodeLayouts& repartitions, const HypotheticalSt
 }
 
 /// The placement after these evictions and repartitions.
-PlacementResult Engine::placed_with_layouts(const WorkloadUid& uid, const std::set<AttemptId>& gone, const NodeLayouts& repartitions) const {
+PlacementResult Engine::placed_with_layouts(const WorkloadUid& uid, const std::set<AttemptId>& gone,
+                                            const NodeLayouts& repartitions) const {
   FreeCapacity free_capacity = index_.free_capacity;
   return placed_without(uid, gone, free_capacity, repartitions);
 }
@@ -424,7 +430,8 @@ bool Engine::drain(const WorkloadUid& uid, const std::set<AttemptId>& terminatin
   if (drains.has_no_candidates()) return in_vain("NoPreemptionCandidates", later);
   const auto found = drains.cheapest(options_.mig_repartition.on && repartitions_left(uid) > 0);
   if (!found || found->repartitions.size() > repartitions_left(uid)) return in_vain("NoSufficientVictims", later);
-  if (const Instant from = workload.short_since + options_.mig_repartition.after; !found->repartitions.empty() && from > scratch_.now)
+  if (const Instant from = workload.short_since + options_.mig_repartition.after;
+      !found->repartitions.empty() && from > scratch_.now)
     return in_vain("MigRepartitionDelayed", from);
 
   next.places.clear();
@@ -442,7 +449,8 @@ bool Engine::drain(const WorkloadUid& uid, const std::set<AttemptId>& terminatin
   next.publish_count = 1;
   next.last.clear();
   ++scratch_.out.notes.proposals["Made"];
-  if (std::ranges::any_of(next.places, [this](const HeldCapacity& place) { return index_.defrag_nodes.contains(place.node); }))
+  if (std::ranges::any_of(next.places,
+                          [this](const HeldCapacity& place) { return index_.defrag_nodes.contains(place.node); }))
     end_defrag("CapacityUsedByOthers");
   put_proposal(uid, std::move(next));
   publish_proposal(uid);
@@ -460,7 +468,8 @@ bool Engine::mig_preemption_is_valid(const WorkloadUid& uid) const {
     victims.insert(victim.id);
     lost += MigPreemption::loss_of(*this, victim.id).micro_usd;
   }
-  if (lost - row.lost_micro_usd > row.micro_usd / kGrown || row.repartitions.size() > repartitions_left(uid)) return false;
+  if (lost - row.lost_micro_usd > row.micro_usd / kGrown || row.repartitions.size() > repartitions_left(uid))
+    return false;
   if (fits_idle(uid) || !placed_with_layouts(uid, victims, row.repartitions).plan) return false;
   return std::ranges::none_of(row.victims, [&](const Proposal::Victim& victim) {
     auto fewer = victims;
@@ -493,9 +502,11 @@ std::string Engine::mig_preemption_status(const WorkloadUid& uid) const {
     names += names.empty() ? "" : ", ";
     names += gives == nullptr ? victim.id.uid.value() : fmt::format("{}/{}", gives->spec.ns, gives->spec.name);
   }
-  for (const auto& [name, layout] : row->repartitions) then += fmt::format("; then node {} is repartitioned to {} for it", name, layout);
+  for (const auto& [name, layout] : row->repartitions)
+    then += fmt::format("; then node {} is repartitioned to {} for it", name, layout);
   if (then.empty()) then = "; it gets their instances";
-  return fmt::format("{}: {}{}", row->state == ProposalState::kProposed ? "preemption requested" : "being preempted", names, then);
+  return fmt::format("{}: {}{}", row->state == ProposalState::kProposed ? "preemption requested" : "being preempted",
+                     names, then);
 }
 
 }  // namespace qm::placement

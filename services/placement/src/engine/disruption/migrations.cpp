@@ -23,8 +23,9 @@ Engine::VictimOptions Engine::victim_options(const AttemptId& id, const Assignme
 
 /// The placement of the migrated workload on the planned nodes, or on any if it does not fit there. Its
 /// capacity is taken from `free_capacity`.
-std::optional<std::vector<HeldCapacity>> Engine::migration_target(const WorkloadUid& mover, const std::vector<HeldCapacity>& planned,
-                                                        FreeCapacity& free_capacity) const {
+std::optional<std::vector<HeldCapacity>> Engine::migration_target(const WorkloadUid& mover,
+                                                                  const std::vector<HeldCapacity>& planned,
+                                                                  FreeCapacity& free_capacity) const {
   FreeCapacity there;
   for (const HeldCapacity& place : planned) {
     if (const auto capacity = free_capacity.find(place.node); capacity != free_capacity.end()) there.insert(*capacity);

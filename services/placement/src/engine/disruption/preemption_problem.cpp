@@ -27,7 +27,8 @@ std::set<WorkloadUid> with(const WorkloadUid& uid, const auto& candidates) {
 /// Evaluates which nodes admit the preemptor's sets and the sets that may migrate there.
 class Engine::PreemptionProblem::CandidateConstraints final : public InterPodConstraints {
  public:
-  CandidateConstraints(const PreemptionProblem& stage, const InterPodConstraints* constraints) : stage_(stage), constraints_(constraints) {}
+  CandidateConstraints(const PreemptionProblem& stage, const InterPodConstraints* constraints)
+      : stage_(stage), constraints_(constraints) {}
 
   [[nodiscard]] bool one_by_one(std::size_t) const override { return false; }
   [[nodiscard]] bool suits(std::size_t set, const NodeName& node, const NodeCapacity& capacity) const override {
@@ -51,7 +52,8 @@ class Engine::PreemptionProblem::CandidateConstraints final : public InterPodCon
   const InterPodConstraints* constraints_;
 };
 
-Engine::PreemptionProblem::PreemptionProblem(const Engine& engine, const WorkloadUid& uid, std::map<AttemptId, VictimOptions> candidates)
+Engine::PreemptionProblem::PreemptionProblem(const Engine& engine, const WorkloadUid& uid,
+                                             std::map<AttemptId, VictimOptions> candidates)
     : engine_(engine),
       uid_(uid),
       candidates_(std::move(candidates)),
@@ -141,8 +143,8 @@ void Engine::PreemptionProblem::add_nodes() {
   for (const auto& [name, as_is] : engine_.index_.free_capacity) {
     const NodeCapacity here = evictions_.capacity(name);
     if (here.free_milli.size() > pack::kMaxDevices) continue;
-    const auto number =
-        scene_.add_node(gates_->path(name, here), name.value(), HypotheticalEvictions::state_of(here, engine_.index_.preference));
+    const auto number = scene_.add_node(gates_->path(name, here), name.value(),
+                                        HypotheticalEvictions::state_of(here, engine_.index_.preference));
     scene_.fleet().set_gate(number, gates_->gate(name, here, &joint));
     numbers_[name] = number;
     names_.push_back(name);

@@ -49,7 +49,8 @@ class Engine::PreemptionProblem {
   const Engine& engine_;
   WorkloadUid uid_;
   std::map<AttemptId, VictimOptions> candidates_;
-  HypotheticalEvictions evictions_;  // hypothetical eviction of the candidates, and release of holds for them and for the preemptor
+  HypotheticalEvictions
+      evictions_;  // hypothetical eviction of the candidates, and release of holds for them and for the preemptor
   PlacementRequest asked_;
   RequestWithVolumes mounted_;
   std::vector<PodSet> kinds_;  // sets of the preemptor, then distinct sets of the gangs that may migrate

@@ -103,7 +103,8 @@ void Engine::forget_proposal(const WorkloadUid& uid) {
 
 /// Releases the workload's own holds and those of lower priority for this decision. Returns the nodes with
 /// changed free capacity.
-std::pair<Engine::HypotheticalState, std::set<NodeName>> Engine::holds_available_to(const WorkloadUid& uid, bool defrag) const {
+std::pair<Engine::HypotheticalState, std::set<NodeName>> Engine::holds_available_to(const WorkloadUid& uid,
+                                                                                    bool defrag) const {
   HypotheticalState hypothetical;
   hypothetical.defrag = defrag;
   std::set<NodeName> nodes = defrag ? index_.defrag_nodes : std::set<NodeName>();
@@ -267,7 +268,8 @@ bool Engine::may_preempt(const AttemptId& id, const Assignment& row, const Workl
   if (workload->phase != WorkloadPhase::kAdmitted || workload->spec.priority >= pending.spec.priority) return false;
   const QuotaFacts& theirs = workload->quota_facts;
   const bool own = theirs.queue == pending.quota_facts.queue;
-  if (own ? !pending.quota_facts.own_queue : !pending.quota_facts.in_tree || theirs.quota_tree != pending.quota_facts.quota_tree)
+  if (own ? !pending.quota_facts.own_queue
+          : !pending.quota_facts.in_tree || theirs.quota_tree != pending.quota_facts.quota_tree)
     return false;
   if (theirs.min_runtime_until > scratch_.now) return false;
   if (!instances && requests_instances(row.pod_sets)) return false;
@@ -296,7 +298,8 @@ std::optional<Instant> Engine::may_search_at(const WorkloadUid& uid) const {
 void Engine::propose() {
   const PreemptionOptions& rules = options_.preemption;
   if (!rules.on || !synced() || meta().searched + rules.every > scratch_.now) return;
-  using QueuePosition = std::tuple<std::int64_t, Instant, WorkloadUid>;  // higher priority first, then the longer pending time
+  using QueuePosition =
+      std::tuple<std::int64_t, Instant, WorkloadUid>;  // higher priority first, then the longer pending time
   std::vector<QueuePosition> positions;
   for (const WorkloadUid& uid : index_.without_placement) {
     const auto from = may_search_at(uid);
@@ -321,15 +324,16 @@ void Engine::propose() {
   }
 }
 
-PlacementResult Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, FreeCapacity& free_capacity) const {
+PlacementResult Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone,
+                                       FreeCapacity& free_capacity) const {
   const Proposal* row = tables_.proposals.find(uid);
   return placed_without(uid, gone, free_capacity, row == nullptr ? NodeLayouts() : row->repartitions);
 }
 
 /// The placement without these victims, with the workload's held capacity and these MIG repartitions.
 /// Requires a prepared preference. If it fits, `free_capacity` includes it.
-PlacementResult Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone, FreeCapacity& free_capacity,
-                              const NodeLayouts& repartitions) const {
+PlacementResult Engine::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone,
+                                       FreeCapacity& free_capacity, const NodeLayouts& repartitions) const {
   const HypotheticalState hypothetical{.attempts = gone, .holds = {uid}, .defrag = true};
   std::set<NodeName> nodes = index_.defrag_nodes;
   for (const AttemptId& id : gone) {
@@ -339,7 +343,8 @@ PlacementResult Engine::placed_without(const WorkloadUid& uid, const std::set<At
   }
   if (const Proposal* row = tables_.proposals.find(uid)) nodes.merge(row->nodes());
   for (const NodeName& name : nodes) {
-    if (const auto capacity = free_capacity.find(name); capacity != free_capacity.end()) capacity->second = capacity_of(name, hypothetical);
+    if (const auto capacity = free_capacity.find(name); capacity != free_capacity.end())
+      capacity->second = capacity_of(name, hypothetical);
   }
   if (!apply_layouts(repartitions, hypothetical, free_capacity)) return {};
   return place(request_for(uid), free_capacity, index_.preference);
@@ -347,7 +352,8 @@ PlacementResult Engine::placed_without(const WorkloadUid& uid, const std::set<At
 
 /// Victims of the workload and their migration targets, as a new row. None if the workload does not fit
 /// without them.
-std::optional<Proposal> Engine::plan_victims(const WorkloadUid& uid, const std::map<AttemptId, VictimOptions>& candidate_options) const {
+std::optional<Proposal> Engine::plan_victims(const WorkloadUid& uid,
+                                             const std::map<AttemptId, VictimOptions>& candidate_options) const {
   PreemptionProblem stage(*this, uid, candidate_options);
   const auto found = stage.plan();
   if (!found || !found->placed()) return std::nullopt;
@@ -434,7 +440,8 @@ void Engine::search(const WorkloadUid& uid, const std::set<AttemptId>& terminati
 bool Engine::proposal_is_valid(const WorkloadUid& uid) const {
   const Proposal& row = *tables_.proposals.find(uid);
   const bool moves_some = std::ranges::any_of(row.victims, [](const auto& victim) { return !victim.to.empty(); });
-  if (!moves_some && requests_instances(tables_.workloads.find(uid)->spec.pod_sets)) return mig_preemption_is_valid(uid);
+  if (!moves_some && requests_instances(tables_.workloads.find(uid)->spec.pod_sets))
+    return mig_preemption_is_valid(uid);
   std::map<AttemptId, VictimOptions> candidate_options;
   std::set<AttemptId> victims;
   for (const auto& victim : row.victims) {
@@ -445,8 +452,8 @@ bool Engine::proposal_is_valid(const WorkloadUid& uid) const {
     victims.insert(victim.id);
   }
   FreeCapacity free_capacity = index_.free_capacity;
-  return PreemptionProblem(*this, uid, std::move(candidate_options)).still_holds(row) && placed_without(uid, victims, free_capacity).plan.has_value() &&
-         migrations_fit(row);
+  return PreemptionProblem(*this, uid, std::move(candidate_options)).still_holds(row) &&
+         placed_without(uid, victims, free_capacity).plan.has_value() && migrations_fit(row);
 }
 
 }  // namespace qm::placement

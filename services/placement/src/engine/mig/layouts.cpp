@@ -14,7 +14,7 @@ using relayout::Phase;
 using relayout::Row;
 
 constexpr std::int64_t kMaxReplicas = 1024, kMostGpus = 1024;  ///< larger label values are not plausible
-constexpr Duration kLastGrace = std::chrono::seconds(30);       ///< minimum grace period after the time to save
+constexpr Duration kLastGrace = std::chrono::seconds(30);      ///< minimum grace period after the time to save
 constexpr std::string_view kMigMark = "-MIG-";  ///< before the profile in the product, if instances count as GPUs
 
 std::int64_t number_in(std::string_view text, std::int64_t least, std::int64_t most) {
@@ -224,8 +224,9 @@ Result<Row> Engine::order_for(const NodeName& name, const std::string& layout,
     return fail(std::move(error));
   };
   if (installed(facts, definitions) == 0) {
-    return where({Code::kFailedPrecondition, "its number of GPUs is not known", std::string(words::kGpuCount),
-                  "GPU feature discovery has to label it; with the strategy single, order a layout before it is partitioned"});
+    return where(
+        {Code::kFailedPrecondition, "its number of GPUs is not known", std::string(words::kGpuCount),
+         "GPU feature discovery has to label it; with the strategy single, order a layout before it is partitioned"});
   }
   auto made = mig::layout_named(layout, definitions, facts.model, installed(facts, definitions));
   if (!made) return where(made.error());
@@ -241,8 +242,9 @@ std::optional<Row> Engine::default_order(const NodeName& name, const DefaultLayo
   const Repartition* repartition = tables_.repartitions.find(name);
   const std::string label(label_of(node.facts, kMigConfig));
   // An order that has ended is not repeated, except for a new default layout in place of the former default.
-  const bool ordered = repartition != nullptr && repartition->order &&
-                       !(repartition->by_default && repartition->order->over() && repartition->order->order.layout != fallback.layout);
+  const bool ordered =
+      repartition != nullptr && repartition->order &&
+      !(repartition->by_default && repartition->order->over() && repartition->order->order.layout != fallback.layout);
   if (fallback.layout.empty() || ordered || mig::model_of(node.facts.model) == nullptr ||
       label_of(node.facts, "nvidia.com/mig.capable") == "false" || label == fallback.layout ||
       (!label.empty() && !fallback.override_label)) {
@@ -271,10 +273,11 @@ void Engine::apply(const OrderLayouts& asked) {
       refuse(order.error());
       continue;
     }
-    if (const Repartition* repartition = tables_.repartitions.find(name); repartition != nullptr && repartition->order && !evicts_none(*repartition->order)) {
+    if (const Repartition* repartition = tables_.repartitions.find(name);
+        repartition != nullptr && repartition->order && !evicts_none(*repartition->order)) {
       refuse({Code::kFailedPrecondition,
-              fmt::format("node {} is being repartitioned to layout {}", name, repartition->order->order.layout), "metadata.name",
-              "wait until that order has ended"});
+              fmt::format("node {} is being repartitioned to layout {}", name, repartition->order->order.layout),
+              "metadata.name", "wait until that order has ended"});
       continue;
     }
     orders.emplace(name, std::move(*order));
@@ -382,12 +385,14 @@ void Engine::drain_for_layout(const NodeName& name, const std::string& occupant,
   }
 }
 
-void Engine::request_layout_eviction(const AttemptId& id, const NodeName& name, const Repartition& next, Instant save_until) {
+void Engine::request_layout_eviction(const AttemptId& id, const NodeName& name, const Repartition& next,
+                                     Instant save_until) {
   Assignment row = *tables_.assignments.find(id);
-  request_eviction(id, row,
-                   {"MigLayout", fmt::format("the GPUs of node {} are repartitioned to {}", name, next.order->order.layout),
-                    std::max(next.asked.at(id.to_string()) + options_.layout_limits.save, scratch_.now + kLastGrace),
-                    name, false, save_until});
+  request_eviction(
+      id, row,
+      {"MigLayout", fmt::format("the GPUs of node {} are repartitioned to {}", name, next.order->order.layout),
+       std::max(next.asked.at(id.to_string()) + options_.layout_limits.save, scratch_.now + kLastGrace), name, false,
+       save_until});
   store(id, std::move(row));
 }
 
@@ -470,7 +475,8 @@ void Engine::store_repartition(const NodeName& name, Repartition next) {
   } else {
     index_.with_layout_timer.erase(name);
   }
-  if (old != nullptr && old->reserved_for && old->reserved_for->waits) index_repartitioned_for(old->reserved_for->uid, name, false);
+  if (old != nullptr && old->reserved_for && old->reserved_for->waits)
+    index_repartitioned_for(old->reserved_for->uid, name, false);
   if (next.reserved_for && next.reserved_for->waits) index_repartitioned_for(next.reserved_for->uid, name, true);
   if (next == Repartition{}) {
     if (old != nullptr) tables_.repartitions.erase(name);

@@ -53,7 +53,8 @@ const mig::NodeLayout* Engine::MigLayoutCatalog::layout(const NodeFacts& facts, 
   return at->second ? &*at->second : nullptr;
 }
 
-NodeCapacity Engine::MigLayoutCatalog::capacity(const NodeName& name, const mig::NodeLayout& layout, const HypotheticalState& hypothetical) const {
+NodeCapacity Engine::MigLayoutCatalog::capacity(const NodeName& name, const mig::NodeLayout& layout,
+                                                const HypotheticalState& hypothetical) const {
   NodeCapacity capacity = engine_.capacity_of(name, hypothetical);
   std::erase_if(capacity.extended, [](const auto& item) { return item.first.starts_with(words::kMigPrefix); });
   capacity.instances.assign(layout.gpus.size(), {});

@@ -20,7 +20,8 @@ class Engine::MigLayoutCatalog {
   [[nodiscard]] const mig::NodeLayout* layout(const NodeFacts& facts, const std::string& name);
   /// The node's free capacity with the layout, if only hypothetically evicted workloads use its GPUs. Held
   /// capacity stays held.
-  [[nodiscard]] NodeCapacity capacity(const NodeName& name, const mig::NodeLayout& layout, const HypotheticalState& hypothetical) const;
+  [[nodiscard]] NodeCapacity capacity(const NodeName& name, const mig::NodeLayout& layout,
+                                      const HypotheticalState& hypothetical) const;
   /// In micro-dollars: instances destroyed and created, and GPUs with a mode change, which resets them. 0:
   /// the node has the layout.
   [[nodiscard]] std::int64_t cost(const NodeName& name, const mig::NodeLayout& to) const;

@@ -40,7 +40,8 @@ std::string Engine::why_not_repartition(const NodeName& name, const Hypothetical
   const auto own = [&](const WorkloadUid& uid) { return hypothetical.holds.contains(uid); };
   const bool kept = held != index_.held.end() && !std::ranges::all_of(held->second, own);
   if (kept || index_.defrag_nodes.contains(name)) return "reserved for other workloads";
-  const NodeCapacity capacity = held == index_.held.end() ? index_.free_capacity.at(name) : capacity_of(name, hypothetical);
+  const NodeCapacity capacity =
+      held == index_.held.end() ? index_.free_capacity.at(name) : capacity_of(name, hypothetical);
   if (!capacity.usable) return capacity.why_not;
   if (is_single(facts) || is_shared(facts)) return "with the MIG strategy single or with shared GPUs";
   const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
@@ -65,7 +66,8 @@ Engine::MigRepartition Engine::plan_repartition(const WorkloadUid& uid, const Pr
   // Repartitions in progress for others count as completed.
   FreeCapacity free_capacity = index_.free_capacity;
   for (const auto& [name, repartition] : tables_.repartitions) {
-    if (!repartition.order || repartition.order->over() || repartition.order->phase == Phase::kRollingBack || own_causes(name) != "layout")
+    if (!repartition.order || repartition.order->over() || repartition.order->phase == Phase::kRollingBack ||
+        own_causes(name) != "layout")
       continue;
     const NodeFacts& facts = tables_.nodes.find(name)->facts;
     const auto* layout = offers.layout(facts, repartition.order->order.layout);
@@ -147,8 +149,8 @@ Engine::MigRepartition Engine::plan_repartition(const WorkloadUid& uid, const Pr
     }
   }
   if (chosen.size() > repartitions_left(uid)) {
-    out.why_not =
-        fmt::format("{} nodes would have to be repartitioned for it, and {} are allowed now", chosen.size(), repartitions_left(uid));
+    out.why_not = fmt::format("{} nodes would have to be repartitioned for it, and {} are allowed now", chosen.size(),
+                              repartitions_left(uid));
     return out;
   }
   for (const Candidate* one : chosen) out.layouts[one->node] = one->layout;
@@ -161,8 +163,8 @@ Engine::MigRepartition Engine::plan_repartition(const WorkloadUid& uid, const Pr
 /// Earliest time of a repartition search for the workload; none if there is none.
 std::optional<Instant> Engine::may_repartition_at(const WorkloadUid& uid) const {
   const Workload& workload = *tables_.workloads.find(uid);
-  if (!index_.without_placement.contains(uid) || workload.short_since == Instant{} || index_.repartitioned_for.contains(uid) ||
-      !requests_instances(workload.spec.pod_sets)) {
+  if (!index_.without_placement.contains(uid) || workload.short_since == Instant{} ||
+      index_.repartitioned_for.contains(uid) || !requests_instances(workload.spec.pod_sets)) {
     return std::nullopt;
   }
   const Proposal* known = tables_.proposals.find(uid);
@@ -184,7 +186,8 @@ std::size_t Engine::repartitions_left(const WorkloadUid& uid) const {
 
 void Engine::repartition() {
   const MigRepartitionOptions& rules = options_.mig_repartition;
-  if (!rules.on || !synced() || meta().repartition_searched + rules.every > scratch_.now || repartitions_left({}) == 0) return;
+  if (!rules.on || !synced() || meta().repartition_searched + rules.every > scratch_.now || repartitions_left({}) == 0)
+    return;
   std::vector<std::tuple<std::int64_t, Instant, WorkloadUid>> positions;  // higher priority first, then longer short
   for (const WorkloadUid& uid : index_.short_of) {
     const auto from = may_repartition_at(uid);
@@ -249,8 +252,8 @@ void Engine::review_hold(const NodeName& name, Repartition& next) const {
   }
   if (!next.reserved_for->waits) return;
   const Workload* workload = tables_.workloads.find(next.reserved_for->uid);
-  const bool waits =
-      workload != nullptr && (workload->phase == WorkloadPhase::kPending || index_.without_placement.contains(next.reserved_for->uid));
+  const bool waits = workload != nullptr && (workload->phase == WorkloadPhase::kPending ||
+                                             index_.without_placement.contains(next.reserved_for->uid));
   const Instant until = order.since + options_.mig_repartition.held;
   if (waits && order.phase == Phase::kDone && scratch_.now < until) {
     if (next.wake == Instant{} || until < next.wake) next.wake = until;
@@ -291,8 +294,8 @@ std::string Engine::repartition_status(const WorkloadUid& uid) const {
       const relayout::Row& order = *tables_.repartitions.find(name)->order;
       out += out.empty() ? "" : "; ";
       if (order.phase == Phase::kDone) {
-        out += fmt::format("node {} has been repartitioned to {} for it, which is reserved until {}", name, order.order.layout,
-                           to_rfc3339(order.since + rules.held));
+        out += fmt::format("node {} has been repartitioned to {} for it, which is reserved until {}", name,
+                           order.order.layout, to_rfc3339(order.since + rules.held));
       } else {
         out += fmt::format("node {} is being repartitioned to {} for it: {}", name, order.order.layout,
                            order.reason.empty() ? relayout::name_of(order.phase) : order.reason);
@@ -304,14 +307,15 @@ std::string Engine::repartition_status(const WorkloadUid& uid) const {
   if (!from) return {};
   if (last_now_ < *from) return fmt::format("GPUs may be repartitioned for it from {} on", to_rfc3339(*from));
   if (repartitions_left(uid) == 0) {
-    return fmt::format("no GPUs are repartitioned for it now: the limit of {} orders in {} min is reached", rules.most_orders,
-                       std::chrono::duration_cast<std::chrono::minutes>(rules.per).count());
+    return fmt::format("no GPUs are repartitioned for it now: the limit of {} orders in {} min is reached",
+                       rules.most_orders, std::chrono::duration_cast<std::chrono::minutes>(rules.per).count());
   }
   Preference preference = index_.preference;
   preference.prepare(index_.free_capacity);
   const MigRepartition found = plan_repartition(uid, preference);
   if (found.layouts.empty()) return found.why_not;
-  return fmt::format("node {} may be repartitioned to {} for it", found.layouts.begin()->first, found.layouts.begin()->second);
+  return fmt::format("node {} may be repartitioned to {} for it", found.layouts.begin()->first,
+                     found.layouts.begin()->second);
 }
 
 }  // namespace qm::placement

@@ -89,8 +89,8 @@ struct NodeDeleted {
   NodeName node;
 };
 
-using Command =
-    std::variant<Tick, DevicesUpdated, NodeReportUpdated, XidUpdated, NoticeUpdated, AckUpdated, UsageUpdated, OrderUpdated, NodeDeleted>;
+using Command = std::variant<Tick, DevicesUpdated, NodeReportUpdated, XidUpdated, NoticeUpdated, AckUpdated,
+                             UsageUpdated, OrderUpdated, NodeDeleted>;
 
 /// The most severe verdict on one GPU, and of those the newest.
 struct GpuFault {
@@ -148,8 +148,8 @@ struct Tables {
   Table<NodeName, Notice> notices;
   Table<std::string, OpenOrder> orders;                         ///< by order id
   Table<std::pair<std::string, NodeName>, std::int64_t> acked;  ///< (order, node) -> step
-  Table<NodeName, std::vector<DevicesUpdated::Pod>> devices;       ///< as last published
-  Table<NodeName, NodeReport> report;                             ///< as last published
+  Table<NodeName, std::vector<DevicesUpdated::Pod>> devices;    ///< as last published
+  Table<NodeName, NodeReport> report;                           ///< as last published
   Table<NodeName, LastXids> xids;
   Table<NodeName, Instant> xids_until;  ///< of nodes that are gone: their XIDs are removed then
 };

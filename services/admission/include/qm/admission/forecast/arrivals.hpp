@@ -1,6 +1,6 @@
 #pragma once
-#include "qm/admission/kueue/work.hpp"
 #include "qm/admission/forecast/run_times.hpp"
+#include "qm/admission/kueue/work.hpp"
 
 #include <deque>
 #include <vector>

@@ -1,7 +1,7 @@
 #pragma once
-#include "qm/admission/kueue/continuous.hpp"
 #include "qm/admission/forecast/arrivals.hpp"
 #include "qm/admission/forecast/life_table.hpp"
+#include "qm/admission/kueue/continuous.hpp"
 
 #include <memory>
 #include <optional>

@@ -1,6 +1,6 @@
 #pragma once
-#include "qm/admission/kueue/foresight.hpp"
 #include "qm/admission/forecast/profile.hpp"
+#include "qm/admission/kueue/foresight.hpp"
 
 #include <optional>
 

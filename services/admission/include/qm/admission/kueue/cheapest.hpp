@@ -36,7 +36,8 @@ struct Cheapest {
 /// Cost     `most` searches, each O(candidates · cells).
 /// Source   the partition: Lawler, A procedure for computing the K best solutions to discrete optimization
 ///          problems, 1972; the bound: Dantzig, Discrete-variable extremum problems, 1957.
-[[nodiscard]] Cheapest cheapest(const CheapestSearch& thrift, Plan first, const std::function<Plan(const Spared&)>& search);
+[[nodiscard]] Cheapest cheapest(const CheapestSearch& thrift, Plan first,
+                                const std::function<Plan(const Spared&)>& search);
 
 /// The highest effective_priority() of the victims that are not leaving already.
 [[nodiscard]] std::int64_t strongest_of(const std::vector<Target>& targets);

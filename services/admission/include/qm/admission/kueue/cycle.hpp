@@ -81,9 +81,9 @@ class Cycle {
     using Order = std::set<std::pair<decltype(Work().order()), int>>;
     Order active;
     std::set<int> inadmissible;
-    std::set<int> backing_off;  ///< of these
-    std::set<int> known_unschedulable;     ///< shapes known to be inadmissible since the last requeue
-    int preemptor = -1;         ///< has victims that are not gone yet; first of its queue if the queue is not strict
+    std::set<int> backing_off;          ///< of these
+    std::set<int> known_unschedulable;  ///< shapes known to be inadmissible since the last requeue
+    int preemptor = -1;  ///< has victims that are not gone yet; first of its queue if the queue is not strict
     std::int64_t generation = 0;
   };
 

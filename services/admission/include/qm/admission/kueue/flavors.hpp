@@ -54,7 +54,7 @@ struct Why {
     kNoTopology,               ///< a topology is required, and no assigned flavor has nodes
     kNoTopologies,             ///< a topology is required, and no flavor of the queue has nodes
     kSeveralTopologies,        ///< nodes of several flavors, `flavors`, are not supported together
-    kElastic,  ///< `refusal.detail`, required or preferred, is not supported for an elastic workload
+    kElastic,                  ///< `refusal.detail`, required or preferred, is not supported for an elastic workload
   };
   Kind kind = Kind::kRefused;
   Flavor flavor = 0;

@@ -52,7 +52,7 @@ struct QuotaState {
   // Beyond Kueue. With these defaults decisions are Kueue's.
   PreemptionGraph* preemptions = nullptr;  ///< no plan closes a cycle in these
   std::int64_t now = 0;                    ///< of the decision, for stakes
-  int cheaper_plan_searches = 0;                  ///< searches for a less expensive plan, per plan
+  int cheaper_plan_searches = 0;           ///< searches for a less expensive plan, per plan
 
   /// Change quota and nodes, without changing the holders.
   void take(Node queue, const Amounts& usage, const LeafUses& on_nodes);
@@ -117,7 +117,7 @@ class Victims final : public Oracle {
   [[nodiscard]] std::vector<Target> search(const Contest& contest, int cheaper_plan_searches);
   [[nodiscard]] Plan classic(const Contest& contest, int cheaper_plan_searches);
   [[nodiscard]] Plan admit_in_order(const Contest& contest, const std::vector<Candidate>& candidates, bool borrowing,
-                                   const Spared& spared);
+                                    const Spared& spared);
   [[nodiscard]] bool may_be_preempted(const Work& candidate) const;
   [[nodiscard]] Lists collect(const Contest& contest);
   void collect_in(const Contest& contest, Node cohort, Node top, Node skip, bool advantage,
@@ -154,7 +154,7 @@ class FairVictims {
 
  private:
   [[nodiscard]] Plan admit_by_share(const Contest& contest, const std::vector<const Work*>& candidates,
-                                   const Spared& spared);
+                                    const Spared& spared);
   [[nodiscard]] bool may_take(const Share& taker, const Share& candidate_node, Node candidate_side, const Work& work,
                               ShareRule rule);
   [[nodiscard]] bool still_legal(const Contest& contest, const std::vector<Target>& targets, const Work& kept);

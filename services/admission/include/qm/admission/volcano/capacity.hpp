@@ -36,7 +36,8 @@ class Capacity {
   /// The amounts fit the queue and all its ancestors but the root. Whether they are idle is not checked.
   [[nodiscard]] bool allocatable(const Queues& now, QueueId leaf, const Resources& amounts) const;
   /// Resources that block the enqueue of a job: allocated + inqueue + least > real capability, on some level.
-  [[nodiscard]] std::vector<std::size_t> insufficient_resources(const Queues& now, QueueId leaf, const Resources& least) const;
+  [[nodiscard]] std::vector<std::size_t> insufficient_resources(const Queues& now, QueueId leaf,
+                                                                const Resources& least) const;
   [[nodiscard]] bool may_reclaim(const Queues& now, QueueId leaf, const Resources& need) const;
   [[nodiscard]] bool gives(const Queues& now, QueueId from, const Resources& piece, QueueId to,
                            const Resources& need) const;

@@ -49,7 +49,7 @@ class Pool {
     bool preemptable = true;
     std::optional<std::int64_t> deadline = {};  ///< when its waiting time expires
     std::int64_t since = 0;                     ///< when it got its resources
-    std::int64_t min_runtime_until = 0;                ///< no preemption before
+    std::int64_t min_runtime_until = 0;         ///< no preemption before
   };
 
   Pool(Queues queues, Sharing by)

@@ -28,13 +28,13 @@ using Reclaimed = std::vector<std::size_t>;
 /// Cost     O(queues · policy). Threads  any.
 /// Source   Volcano, pkg/scheduler/actions/reclaim and gangreclaim.
 [[nodiscard]] Reclaimed reclaim(const Proportion& rule, Queues now, const std::vector<Running>& running, QueueId to,
-                              const Resources& need, const Resources& idle);
+                                const Resources& need, const Resources& idle);
 [[nodiscard]] Reclaimed reclaim(const Capacity& rule, Queues now, const std::vector<Running>& running, QueueId to,
-                              const Resources& need, const Resources& idle);
+                                const Resources& need, const Resources& idle);
 
 /// Preempts jobs of lower priority in the same queue, by the policy of the queue.
 /// Source   Volcano, pkg/scheduler/actions/preempt; rows S-107 and S-108 of the coverage table.
 [[nodiscard]] Reclaimed preempt(const Queues& now, const std::vector<Running>& running, QueueId queue,
-                              std::int32_t priority, const Resources& need, const Resources& idle);
+                                std::int32_t priority, const Resources& need, const Resources& idle);
 
 }  // namespace qm::admission::volcano
