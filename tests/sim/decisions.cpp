@@ -40,9 +40,15 @@ void clear_texts(Message& message) {
   std::vector<const FieldDescriptor*> fields;
   reflection->ListFields(message, &fields);
   for (const auto* field : fields) {
-    if (field->options().GetExtension(pb::text) == pb::Text::TEXT) {
+    const bool text = field->options().GetExtension(pb::text) == pb::Text::TEXT;
+    if (field->is_map()) {
+      for (int i = 0; text && i < reflection->FieldSize(message, field); ++i) {
+        Message& entry = *reflection->MutableRepeatedMessage(&message, field, i);
+        entry.GetReflection()->ClearField(&entry, entry.GetDescriptor()->map_value());
+      }
+    } else if (text) {
       reflection->ClearField(&message, field);
-    } else if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_map()) {
+    } else if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
       continue;
     } else if (field->is_repeated()) {
       for (int i = 0; i < reflection->FieldSize(message, field); ++i)

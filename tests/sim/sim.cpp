@@ -28,6 +28,7 @@ struct Progress {
 constexpr std::size_t kLines = 60;
 /// Prints every step, and after a failure the state of each service.
 const bool kTrace = std::getenv("QM_SIM_TRACE") != nullptr;
+const bool kDecisions = std::getenv("QM_SIM_DECISIONS") != nullptr;
 
 constexpr const char* kQueues = R"(
 apiVersion: kueue.x-k8s.io/v1beta1
@@ -231,7 +232,7 @@ void Sim::opened(Service& service) {
   (void)service.host().follow(
       service.host().feed_position(), [this, name = service.name()](const service::FeedEvent& e) {
         count_proposals(e, report_);
-        decisions_.add(name, e);
+        if (kDecisions) decisions_.add(name, e);
         say(fmt::format("{} says {} {} v{}{}", name, e.topic, e.key, e.key_version, e.tombstone ? " (last)" : ""),
             e.topic, e.payload);
       });
