@@ -382,13 +382,22 @@ void Engine::send(Effect what) {
   scratch_.out.intents.push_back({meta.next_intent++, std::move(what)});
 }
 
+/// False while a preemption or a MIG repartition for the short workload is in progress.
+bool Engine::requests_nodes(const WorkloadUid& uid) const {
+  const Proposal* proposal = tables_.proposals.find(uid);
+  const bool preempts = proposal != nullptr && proposal->state == ProposalState::kAccepted;
+  return !preempts && !index_.repartitioned_for.contains(uid);
+}
+
+std::size_t Engine::demand_size() const {
+  const auto pending = std::ranges::count_if(index_.short_of, [this](const auto& uid) { return requests_nodes(uid); });
+  return static_cast<std::size_t>(pending) + index_.unplaced.size();
+}
+
 std::vector<DemandItem> Engine::demand() const {
   std::vector<DemandItem> items;
   for (const WorkloadUid& uid : index_.short_of) {
-    // A preemption or MIG repartition for it is in progress: it needs no new nodes.
-    const Proposal* proposal = tables_.proposals.find(uid);
-    if (proposal != nullptr && proposal->state == ProposalState::kAccepted) continue;
-    if (index_.repartitioned_for.contains(uid)) continue;
+    if (!requests_nodes(uid)) continue;
     const Workload& workload = *tables_.workloads.find(uid);
     items.push_back({{uid, workload.attempt},
                      missing_of(uid),

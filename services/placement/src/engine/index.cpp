@@ -187,6 +187,8 @@ void Engine::check_assignment(const AttemptId& id, const Assignment& row) const 
 
 void Engine::audit() const {
   QM_ASSERT(index_ == build_index(), "the derived indexes differ from the tables");
+  QM_ASSERT(demand_size() == demand().size(), "{} items of demand are counted, and there are {}", demand_size(),
+            demand().size());
   for (const auto& [id, row] : tables_.assignments) check_assignment(id, row);
   for (const auto& [name, members] : index_.members) check_node(name);
   // On a copy, since a request updates the lists; and not while hardware shapes are not in the scored mix.

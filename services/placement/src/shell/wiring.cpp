@@ -58,7 +58,7 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
           mismatch);
       set("qm_placement_layout_orders", "MIG layout orders in progress", under_way);
       set("qm_placement_layouts_stuck", "Nodes that stay cordoned because neither MIG layout could be applied", stuck);
-      set("qm_placement_demand", "Workloads on the demand list", static_cast<double>(engine.demand().size()));
+      set("qm_placement_demand", "Workloads on the demand list", static_cast<double>(engine.demand_size()));
       set("qm_placement_synced", "1 once nodes and pods were listed completely", engine.synced() ? 1 : 0);
     });
   });

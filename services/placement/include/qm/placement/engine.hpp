@@ -100,6 +100,8 @@ class Engine {
   /// for pods with MIG profiles.
   [[nodiscard]] Diagnosis diagnose_without_pods(const std::vector<PodSet>& pod_sets) const;
   [[nodiscard]] std::vector<DemandItem> demand() const;
+  /// Its number of items, without making them.
+  [[nodiscard]] std::size_t demand_size() const;
   /// Pending workloads whose pods fit. An item leaves the list when its attempt ends or it gets quota.
   [[nodiscard]] std::vector<RequeueItem> requeue() const;
   /// Nodes and pods as numbers, for calculations outside the engine. One pass over nodes, members and pending
@@ -240,6 +242,7 @@ class Engine {
   void remove_pod(const std::string& uid);
   void evaluate();
   [[nodiscard]] const Meta& meta() const;
+  [[nodiscard]] bool requests_nodes(const WorkloadUid& uid) const;
   std::optional<Instant> next_timer() const;
 
   // nodes.cpp: evaluation of a node

@@ -32,11 +32,11 @@ std::string_view name_of(ProposalState state) {
     case ProposalState::kNone:
       return "none";
     case ProposalState::kProposed:
-      return "asked";
+      return "proposed";
     case ProposalState::kAccepted:
       return "accepted";
     case ProposalState::kRecovering:
-      return "returning";
+      return "recovering";
   }
   return "unknown";
 }
