@@ -161,7 +161,8 @@ void populate(FakeState& state) {
   state.workloads = {waiting, running, ended};
 
   state.explanation.set_uid("u-2");
-  state.explanation.set_summary("vision/finetune waits for quota: 20 more of nvidia.com/gpu admits it");
+  state.explanation.set_summary(
+      "vision/finetune is pending: 32 of nvidia.com/gpu wanted in flavor a100, 12 left for ClusterQueue vision");
   state.explanation.set_waiting_us(95 * kSecond);
   auto& cause = *state.explanation.add_causes();
   cause.set_code("QuotaExceeded");
@@ -169,7 +170,7 @@ void populate(FakeState& state) {
   cause.set_resource("nvidia.com/gpu");
   cause.set_requested(32'000);
   cause.set_available(12'000);
-  cause.set_remedy("wait until running work gives back 20, or raise the quota");
+  cause.set_remedy("wait until workloads of the queue release 20");
   auto& raise = *state.explanation.add_remedies();
   raise.set_code("RaiseQuota");
   raise.set_message("raise in ClusterQueue vision nominalQuota of nvidia.com/gpu in flavor a100 from 64 to 84");
@@ -314,9 +315,9 @@ void populate(FakeState& state) {
   state.plan.mutable_demand()->add_items()->set_uid("u-2");
   *state.plan.add_requested() = state.claims[1];
   state.plan.add_explanations(
-      "vision/finetune waits 40 s: 1 instance(s) of p4d.24xlarge spot are expected by 2026-11-21T10:03:00Z");
+      "vision/finetune is pending for 40 s: 1 instance(s) of p4d.24xlarge spot are expected by 2026-11-21T10:03:00Z");
   state.plan.add_explanations(
-      "nlp/pretrain waits 20 s: NodePool training has the limit nvidia.com/gpu 64: 64 in use, 8 more needed; raise spec.limits of the NodePool");
+      "nlp/pretrain is pending for 20 s: NodePool training has the limit nvidia.com/gpu 64: 64 in use, 8 more needed; raise spec.limits of the NodePool");
 
   state.readings = {reading(kBigNode, 0, 0.97, "pretrain-0", 3 * kSecond), reading(kBigNode, 5, 0, "", 65 * kSecond),
                     reading(kSpotNode, 2, 0.5, "pretrain-1", 4 * kSecond)};

@@ -536,10 +536,10 @@ std::string Engine::namespace_of(const WorkloadUid& uid) const {
 }
 
 std::string Engine::subject_of(const DemandUpdated::Item& item) const {
-  if (!item.runs) return title_of(item.id);
+  if (!item.runs) return title_of(item.id) + " is pending";
   std::int64_t pods = 0;
   for (const PodSet& set : item.pod_sets) pods += set.count;
-  return fmt::format("{}, which runs without {} of its pods,", title_of(item.id), pods);
+  return fmt::format("{} runs without {} of its pods", title_of(item.id), pods);
 }
 
 std::vector<std::string> Engine::explain(Instant now, std::size_t most, const Sees& sees) const {
@@ -567,7 +567,7 @@ std::vector<std::string> Engine::explain(Instant now, std::size_t most, const Se
     } else if (const OwnerRow* other = other_owner(item)) {
       what = fmt::format("{}; for Quartermaster: {}", launched_by(*other), what);
     }
-    lines.push_back(fmt::format("{} waits {:.0f} s: {}", subject_of(item), seconds(now - item.since), what));
+    lines.push_back(fmt::format("{} for {:.0f} s: {}", subject_of(item), seconds(now - item.since), what));
   }
   if (!sees) explain_replicas(lines);
   return lines;

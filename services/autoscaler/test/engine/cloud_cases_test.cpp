@@ -44,7 +44,7 @@ TEST(Cloud, WithoutCapacityTheNextOfferIsTakenAndTheFirstLaterAgain) {
   )"),
             "");
   EXPECT_EQ(script.engine().explain(script.now()).at(0),
-            "w/1 waits 0 s: the provider has no capacity of the allowed instance types now, or refuses to launch them");
+            "w/1 is pending for 0 s: the provider has no capacity of the allowed instance types now, or refuses to launch them");
 }
 
 TEST(Cloud, CapacityEndsForOneZoneAlone) {
@@ -314,7 +314,7 @@ TEST(Promise, UnusedInstancesAreNotLaunchedAgainAtOnce) {
             "");
   EXPECT_EQ(
       script.engine().explain(script.now()).at(0),
-      "w/1 waits 719 s: instances were launched for it 1 time(s), and placement did not use them; no others are launched before 1970-01-12T13:58:40Z");
+      "w/1 is pending for 719 s: instances were launched for it 1 time(s), and placement did not use them; no others are launched before 1970-01-12T13:58:40Z");
   EXPECT_EQ(script.run(R"(
     tick 1
     => launch p-00002 a8 on-demand

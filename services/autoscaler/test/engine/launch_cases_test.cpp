@@ -67,7 +67,7 @@ TEST(Launch, PodsThatARunningGangLacksGetAsManyInstancesAsTheLimitAllows) {
     pool p types=h8 nodes=6
     want v/1 4x8
   )");
-  EXPECT_NE(why("pool p types=h8 nodes=0\nwant w/1 2x8+3x8 runs").find("w/1, which runs without 5 of its pods, waits"),
+  EXPECT_NE(why("pool p types=h8 nodes=0\nwant w/1 2x8+3x8 runs").find("w/1 runs without 5 of its pods for"),
             std::string::npos);
 }
 
@@ -139,7 +139,7 @@ TEST(Launch, PodSetsThatSelectDifferentValuesOfAnOpenLabelGetTheLabelInTheReason
   // The labels of another pool have no effect; a forbidden value has another message.
   EXPECT_EQ(
       why(pool + "want w/1 1x8+1x8 select0=team=blue select1=team=green"),
-      "w/1 waits 0 s: no NodePool matches the node selector, the affinity and the tolerations of its pods; change them, or labels, taints and requirements of a NodePool");
+      "w/1 is pending for 0 s: no NodePool matches the node selector, the affinity and the tolerations of its pods; change them, or labels, taints and requirements of a NodePool");
   expect(pool + R"(
     want w/1 1x8+1x8 select1=team=red
     => launch p-00001 a8 on-demand team=red
@@ -490,7 +490,7 @@ TEST(Launch, StaysWithinTheInstancesOfOneStep) {
   )"),
             "");
   EXPECT_EQ(script.engine().explain(script.now()).at(1),
-            "b/1 waits 0 s: it needs more than 2 instances, the limit of one launch");
+            "b/1 is pending for 0 s: it needs more than 2 instances, the limit of one launch");
 }
 
 TEST(Launch, AWorkloadIsNamed) {
@@ -499,27 +499,28 @@ TEST(Launch, AWorkloadIsNamed) {
   EXPECT_EQ(script.run("pool p types=a8 gpus=4\nwant w/1 1x8"), "");
   EXPECT_EQ(
       script.engine().explain(script.now()).at(0),
-      "team/train waits 0 s: NodePool p has the limit nvidia.com/gpu 4: 0 in use, 8 more needed; raise spec.limits of the "
+      "team/train is pending for 0 s: NodePool p has the limit nvidia.com/gpu 4: 0 in use, 8 more needed; raise spec.limits of the "
       "NodePool");
 }
 
 TEST(Launch, ExplainsWhatIsInTheWay) {
-  EXPECT_EQ(why("want w/1 1x8"), "w/1 waits 0 s: no NodePool is configured");
+  EXPECT_EQ(why("want w/1 1x8"), "w/1 is pending for 0 s: no NodePool is configured");
   EXPECT_EQ(
       why("pool p types=g1\nwant w/1 1x8"),
-      "w/1 waits 0 s: no NodePool allows an instance type that its pods fit on; allow a8 in spec.template.spec.requirements of NodePool p");
-  EXPECT_EQ(why("pool p types=a8\nwant w/1 1x9"),
-            "w/1 waits 0 s: no instance type of the price catalog fits a pod of pod set set0; make its pods smaller");
+      "w/1 is pending for 0 s: no NodePool allows an instance type that its pods fit on; allow a8 in spec.template.spec.requirements of NodePool p");
+  EXPECT_EQ(
+      why("pool p types=a8\nwant w/1 1x9"),
+      "w/1 is pending for 0 s: no instance type of the price catalog fits a pod of pod set set0; make its pods smaller");
   EXPECT_EQ(
       why("pool p types=a8 gpus=4\nwant w/1 1x8"),
-      "w/1 waits 0 s: NodePool p has the limit nvidia.com/gpu 4: 0 in use, 8 more needed; raise spec.limits of the NodePool");
+      "w/1 is pending for 0 s: NodePool p has the limit nvidia.com/gpu 4: 0 in use, 8 more needed; raise spec.limits of the NodePool");
   EXPECT_EQ(why(R"(
     pool p types=a8
     want w/1 1x8
     => launch p-00001 a8 on-demand
     => promise w/1 by=240 p-00001
   )"),
-            "w/1 waits 0 s: 1 instance(s) of a8 on-demand are expected by 1970-01-12T13:50:40Z");
+            "w/1 is pending for 0 s: 1 instance(s) of a8 on-demand are expected by 1970-01-12T13:50:40Z");
 }
 
 }  // namespace launch_cases_test

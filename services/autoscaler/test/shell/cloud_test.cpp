@@ -341,7 +341,7 @@ TEST(CapacityApi, ShowsThePlanAndPagesThroughClaims) {
   ASSERT_TRUE(s.stub->GetPlan(&plan_context, {}, &plan).ok());
   EXPECT_EQ(plan.demand().items_size(), 5);
   EXPECT_EQ(plan.requested_size(), 5);
-  EXPECT_NE(plan.explanations(0).find("w0/1 waits 0 s: 1 instance(s) of p5.48xlarge"), std::string::npos)
+  EXPECT_NE(plan.explanations(0).find("w0/1 is pending for 0 s: 1 instance(s) of p5.48xlarge"), std::string::npos)
       << plan.explanations(0);
 
   std::vector<std::string> names;
