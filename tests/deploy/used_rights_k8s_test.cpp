@@ -150,7 +150,7 @@ spec:
   void unowned_workload() {
     apply(R"(apiVersion: kueue.x-k8s.io/v1beta2
 kind: Workload
-metadata: {name: nobodys}
+metadata: {name: unowned}
 spec:
   queueName: gpus
   podSets:
@@ -159,7 +159,7 @@ spec:
     template: {spec: {restartPolicy: Never, containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}
 )");
     expect_was("admission", "patch", "workloads/status");
-    qmctl({"stop", path("nobodys")});
+    qmctl({"stop", path("unowned")});
     expect_was("admission", "patch", "workloads");
   }
   /// A PodGroup without pods.

@@ -113,7 +113,7 @@ class BusTorture : public BusContract {
 
 /// Every crash point of the list is tested below: each is passed by one of the programs, except those of other
 /// carriers.
-TEST_P(BusTorture, EveryPointOfTheListIsOnSomebodysWay) {
+TEST_P(BusTorture, EveryCrashPointOfTheListIsPassed) {
   std::set<std::string> passed;
   for (const auto& [verb, points] : passages())
     for (const auto& [name, count] : points) passed.insert(name);

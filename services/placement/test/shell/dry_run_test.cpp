@@ -22,9 +22,9 @@ TEST(DryRun, ChecksTheTypeOfTheWorkload) {
   const Engine& engine = engine_of(stepped.shell);
   pb::DryRunRequest request;
   *request.add_pod_sets() = event.spec().pod_sets(0);
-  const auto nobodys = dry_run(engine, request);
-  ASSERT_TRUE(nobodys);
-  EXPECT_TRUE(nobodys->fits()) << nobodys->reason();
+  const auto unowned = dry_run(engine, request);
+  ASSERT_TRUE(unowned);
+  EXPECT_TRUE(unowned->fits()) << unowned->reason();
   request.set_uid("w");
   const auto answer = dry_run(engine, request);
   ASSERT_TRUE(answer);
