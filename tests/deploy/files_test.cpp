@@ -1,8 +1,10 @@
 // Deployed files: alerts have runbooks and tests that make them fire, and the pages match the chart.
+#include "qm/config/yaml_reader.hpp"
 #include "qm/testing/promtool.hpp"
 #include "support.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -140,6 +142,24 @@ TEST(Panels, QueuesShowDepthAndWait) {
     EXPECT_NE(sql.find("cluster_queue"), std::string::npos) << sql;
     EXPECT_NE(sql.find("within group (order by wait_seconds)"), std::string::npos) << sql;
   }
+}
+
+// Templates of the chart are not YAML before Helm renders them.
+TEST(Yaml, EachShippedFileCanBeParsed) {
+  namespace fs = std::filesystem;
+  int files = 0;
+  for (const char* folder : {"deploy", "examples"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(source(folder))) {
+      const std::string path = entry.path().string();
+      if (!(path.ends_with(".yaml") || path.ends_with(".yml")) || path.find("/templates/") != std::string::npos)
+        continue;
+      const auto read = config::read_yaml(testing::read_file(path), path);
+      for (const auto& found : read.diagnostics) ADD_FAILURE() << found.to_string();
+      EXPECT_FALSE(read.documents.empty()) << path;
+      ++files;
+    }
+  }
+  EXPECT_GT(files, 40);
 }
 
 // An image named by a variable can be pinned by digest without a change of the file; an image without a tag changes
