@@ -260,7 +260,7 @@ TEST_F(Chart, ValuesThatItDoesNotKnowAreRefused) {
       {"bundled.postgres.enabled=false", "no database: name a Secret in postgres.existingSecret"},
       {"bundled.kafka.enabled=true", "bus.kind is not kafka"},
       {"auth.roles.kings.groups={a}", "'kings' not allowed"},
-      {"tls.source=secrets", "give tls.secretPrefix"},
+      {"tls.source=secrets", "set tls.secretPrefix"},
       {"aws.credentialsSecret=", "the autoscaler needs keys"},
   };
   for (const auto& [value, answer] : wrong) {

@@ -312,7 +312,7 @@ TEST(CapacityApi, ATenantGetsTheSentencesAboutItsOwnWorkloads) {
     tenant.namespaces = {"mine"};
     const auto own = plan_for(engine, now, tenant);
     ASSERT_EQ(own.explanations_size(), 1);
-    EXPECT_TRUE(own.explanations(0).starts_with("mine/train waits ")) << own.explanations(0);
+    EXPECT_TRUE(own.explanations(0).starts_with("mine/train is pending ")) << own.explanations(0);
     EXPECT_EQ(own.demand().items_size(), 1);
     EXPECT_EQ(own.requested_size(), 1);
     for (const auto* text : {"theirs", "w1"})
