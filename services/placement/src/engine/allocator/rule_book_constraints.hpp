@@ -4,7 +4,7 @@
 namespace qm::placement {
 
 /// Inter-pod constraints of a gang by the rule book. Pods that it places are in the book during its lifetime.
-class Engine::RuleBookConstraints final : public InterPodConstraints, public DynamicConstraints {
+class RuleBookConstraints final : public InterPodConstraints, public DynamicConstraints {
  public:
   /// `likes`: by pod set; a set without one has no rules.
   RuleBookConstraints(rules::RuleBook& book, const std::vector<std::optional<rules::PodTemplate>>& likes);

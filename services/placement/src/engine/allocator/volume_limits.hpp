@@ -13,13 +13,14 @@ namespace qm::placement {
 /// Source   the filter NodeVolumeLimits of kube-scheduler, for CSI drivers.
 /// Cost     one pass over the attach limits. The volumes of a node are looked up only if the number of its
 ///          claims and those of the gang exceeds the limit.
-class Engine::VolumeLimits final : public InterPodConstraints {
+class VolumeLimits final : public InterPodConstraints {
  public:
+  using ClaimsByNode = std::map<NodeName, std::set<ClaimUse>>;
   using Likes = std::vector<std::optional<rules::PodTemplate>>;
   /// `free_capacity`: nodes for the gang; nodes that fit few of its pods need fewer look-ups. It and `others` may be
   /// null; `likes` belong to the first sets. All arguments must outlive it.
-  VolumeLimits(const Engine& engine, const Likes& likes, const std::vector<PodSet>& pod_sets,
-               const FreeCapacity* free_capacity, InterPodConstraints* others);
+  VolumeLimits(const Tables& tables, const ClaimsByNode& claims, const Likes& likes,
+               const std::vector<PodSet>& pod_sets, const FreeCapacity* free_capacity, InterPodConstraints* others);
 
   /// Whether some node cannot attach the volumes of all pods that may be placed there.
   [[nodiscard]] bool matters() const { return !nodes_.empty(); }
@@ -54,7 +55,8 @@ class Engine::VolumeLimits final : public InterPodConstraints {
   /// Null if the node fits the whole gang.
   There* there(const NodeName& node) const;
 
-  const Engine& engine_;
+  const Tables& tables_;
+  const ClaimsByNode& claims_;
   InterPodConstraints* others_;
   std::vector<ByDriver> uses_;               // of each pod, by pod set
   mutable std::map<NodeName, There> nodes_;  // nodes that may not fit all pods

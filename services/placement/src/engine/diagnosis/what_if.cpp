@@ -64,76 +64,59 @@ std::function<void(PlacementRequest&)> without(std::size_t position, void (*edit
   };
 }
 
-/// The node's complete capacity, whatever its MIG layout.
-NodeCapacity without_pods(const NodeCapacity& capacity) {
-  NodeCapacity out = capacity;
-  const NodeFacts& facts = *capacity.facts;
-  out.cpu_milli = facts.cpu_milli;
-  out.memory_bytes = facts.memory_bytes;
-  out.extended = facts.extended;
-  out.pods = facts.pods ? *facts.pods : NodeCapacity().pods;
-  std::ranges::fill(out.free_milli, 1000);
-  out.instances.clear();
-  for (std::size_t i = 0; i < out.zones.size(); ++i)
-    out.zones[i] = {facts.numa.zones[i].cpu_milli, facts.numa.zones[i].memory_bytes};
-  out.gpu_pods = out.alone = out.slices = false;
-  out.types = 0;
-  return out;
-}
-
 }  // namespace
 
-Engine::WhatIf::WhatIf(const Engine& engine) : engine_(engine) {
-  if (!engine.index_.preference.has_drifted()) return;
-  own_ = engine.index_.preference.scored_by_known_mix();
+WhatIf::WhatIf(const State& state, const Allocator& allocator, const Capacities& capacities,
+               const Reservations& reservations)
+    : state_(state), allocator_(allocator), capacities_(capacities), reservations_(reservations) {
+  if (!state.index.preference.has_drifted()) return;
+  own_ = state.index.preference.scored_by_known_mix();
 }
 
-Engine::WhatIf::~WhatIf() {
-  for (const auto id : held_) engine_.index_.book->release(id);
+WhatIf::~WhatIf() {
+  for (const auto id : held_) state_.index.book->release(id);
 }
 
-rules::TemplateId Engine::WhatIf::hold(const rules::PodTemplate& like) const {
-  engine_.index_.book->keep(like);
-  return held_.emplace_back(engine_.index_.book->hold(like));
+rules::TemplateId WhatIf::hold(const rules::PodTemplate& like) const {
+  state_.index.book->keep(like);
+  return held_.emplace_back(state_.index.book->hold(like));
 }
 
-FreeCapacity& Engine::WhatIf::free_capacity(const WorkloadUid& uid, std::optional<FreeCapacity>& own) const {
-  if (!engine_.tables_.workloads.contains(uid)) return engine_.index_.free_capacity;
-  const auto [remedy, nodes] = engine_.holds_available_to(uid, false);
-  if (nodes.empty()) return engine_.index_.free_capacity;
-  own = engine_.index_.free_capacity;
-  for (const NodeName& name : nodes) own->at(name) = engine_.capacity_of(name, remedy);
+FreeCapacity& WhatIf::free_capacity(const WorkloadUid& uid, std::optional<FreeCapacity>& own) const {
+  if (!state_.tables.workloads.contains(uid)) return state_.index.free_capacity;
+  const auto [remedy, nodes] = reservations_.holds_available_to(uid, false);
+  if (nodes.empty()) return state_.index.free_capacity;
+  own = state_.index.free_capacity;
+  for (const NodeName& name : nodes) own->at(name) = capacities_.capacity_of(name, remedy);
   return *own;
 }
 
-PlacementResult Engine::WhatIf::place(const PlacementRequest& request, FreeCapacity& free_capacity) const {
+PlacementResult WhatIf::place(const PlacementRequest& request, FreeCapacity& free_capacity) const {
   return decide(request, free_capacity, ResultDetail::kReason);
 }
 
-bool Engine::WhatIf::fits(const PlacementRequest& request, FreeCapacity& free_capacity) const {
+bool WhatIf::fits(const PlacementRequest& request, FreeCapacity& free_capacity) const {
   return decide(request, free_capacity, ResultDetail::kWhether).plan.has_value();
 }
 
-PlacementResult Engine::WhatIf::decide(const PlacementRequest& request, FreeCapacity& free_capacity,
-                                       ResultDetail wanted) const {
+PlacementResult WhatIf::decide(const PlacementRequest& request, FreeCapacity& free_capacity,
+                               ResultDetail wanted) const {
   PlacementRequest effective_rules = request;
-  effective_rules.rules = engine_.effective_rules(request.pod_sets, request.rules);
-  return engine_.place(effective_rules, free_capacity, own_ ? *own_ : engine_.index_.preference, nullptr, wanted);
+  effective_rules.rules = allocator_.effective_rules(request.pod_sets, request.rules);
+  return allocator_.place(effective_rules, free_capacity, own_ ? *own_ : state_.index.preference, nullptr, wanted);
 }
 
-std::optional<Diagnosis> Engine::WhatIf::near(const PlacementRequest& request,
-                                              const FreeCapacity& free_capacity) const {
-  const auto pod_sets = engine_.mounted(request).pod_sets;
+std::optional<Diagnosis> WhatIf::near(const PlacementRequest& request, const FreeCapacity& free_capacity) const {
+  const auto pod_sets = allocator_.mounted(request).pod_sets;
   if (!has_topology(pod_sets)) return std::nullopt;
-  return diagnose_topology(pod_sets, free_capacity, own_ ? *own_ : engine_.index_.preference,
-                           engine_.options_.topology);
+  return diagnose_topology(pod_sets, free_capacity, own_ ? *own_ : state_.index.preference, state_.options.topology);
 }
 
-Demands Engine::WhatIf::demands(const PlacementRequest& request, std::size_t position) const {
+Demands WhatIf::demands(const PlacementRequest& request, std::size_t position) const {
   Demands out;
   std::vector<rules::NodeSet> met;  // nodes that meet the demands of the rule book, from `first` on
   std::size_t first = 0;
-  const auto& shared = engine_.options_.apart;
+  const auto& shared = state_.options.apart;
   std::vector<std::string> others;
   for (std::size_t i = 0; i < shared.size(); ++i) {
     if ((request.type >> i & 1) == 0) others.push_back(shared[i]);
@@ -149,7 +132,7 @@ Demands Engine::WhatIf::demands(const PlacementRequest& request, std::size_t pos
   }
   first = out.all.size();
   const auto like = position < request.rules.size() ? rules::template_of(request.rules[position]) : std::nullopt;
-  const auto& book = *engine_.index_.book;
+  const auto& book = *state_.index.book;
   const auto put = [&](Demand demand, rules::NodeSet nodes) {
     if (out.all.size() == kMaxDemands) return;
     out.all.push_back(std::move(demand));
@@ -167,7 +150,7 @@ Demands Engine::WhatIf::demands(const PlacementRequest& request, std::size_t pos
                     }};
       rules::PodTemplate alone{like->ns, {}, {}};
       alone.rules.claims = {claim};
-      const auto mounts = mounts_of(engine_.tables_, alone);
+      const auto mounts = mounts_of(state_.tables, alone);
       if (!mounts.blocked.empty()) {
         demand.words = mounts.blocked;
         put(std::move(demand), {});
@@ -201,7 +184,7 @@ Demands Engine::WhatIf::demands(const PlacementRequest& request, std::size_t pos
       std::vector<PodClaim> there;
       if (position < request.own_claims.size()) there = request.own_claims[position];
       std::erase_if(there, [&](const PodClaim& claim) { return claim.volume != own.volume; });
-      auto mounts = mounts_of(engine_.tables_, alone, there);
+      auto mounts = mounts_of(state_.tables, alone, there);
       std::string where;
       for (const auto& reach : mounts.reach)
         where += fmt::format("{}{}", where.empty() ? "" : " and ", rules::words_of(reach.nodes));
@@ -214,11 +197,12 @@ Demands Engine::WhatIf::demands(const PlacementRequest& request, std::size_t pos
     }
     std::vector<std::optional<rules::PodTemplate>> likes(position + 1);
     likes[position] = like;
-    if (const VolumeLimits attaching(engine_, likes, request.pod_sets, nullptr, nullptr); attaching.matters()) {
+    if (const VolumeLimits attaching(state_.tables, state_.index.claims, likes, request.pod_sets, nullptr, nullptr);
+        attaching.matters()) {
       rules::NodeSet nodes;
       std::set<std::string> drivers;
       const PodSet& set = request.pod_sets[position];
-      for (const auto& [name, capacity] : engine_.index_.free_capacity) {
+      for (const auto& [name, capacity] : state_.index.free_capacity) {
         const auto [pods, driver] = attaching.bound(position, name);
         if (pods > 0) nodes.insert(book.index_of(name).value());
         if (pods < std::clamp<std::int64_t>(pods_that_fit(capacity, set.shape), 1, set.count)) drivers.insert(*driver);
@@ -227,11 +211,11 @@ Demands Engine::WhatIf::demands(const PlacementRequest& request, std::size_t pos
       std::vector<std::string> claims;
       std::vector<rules::OwnClaim> own_claims;
       std::ranges::copy_if(r.claims, std::back_inserter(claims), [&](const auto& claim) {
-        const auto volume = attached_by(engine_.tables_, {fmt::format("{}/{}", like->ns, claim), std::string()});
+        const auto volume = attached_by(state_.tables, {fmt::format("{}/{}", like->ns, claim), std::string()});
         return volume && drivers.contains(volume->driver);
       });
       std::ranges::copy_if(r.own_claims, std::back_inserter(own_claims), [&](const auto& own) {
-        const auto* made_by = class_of(engine_.tables_, own.storage_class);
+        const auto* made_by = class_of(state_.tables, own.storage_class);
         return made_by != nullptr && drivers.contains(made_by->driver);
       });
       const auto relax = [position, claims, own_claims](PlacementRequest& changed) {
@@ -308,35 +292,6 @@ Demands Engine::WhatIf::demands(const PlacementRequest& request, std::size_t pos
     return failed;
   };
   return out;
-}
-
-PlacementResult Engine::dry_run(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid) const {
-  return dry_run(request_of(pod_sets, uid), uid);
-}
-
-PlacementResult Engine::dry_run(const PlacementRequest& request, const WorkloadUid& uid) const {
-  const WhatIf what_if(*this);
-  std::optional<FreeCapacity> own;
-  auto placed = what_if.place(request, what_if.free_capacity(uid, own));
-  if (own || !placed.plan) return placed;
-  for (const Member& member : placed.plan->members) index_.free_capacity.at(member.node) = capacity_of(member.node);
-  return placed;
-}
-
-Diagnosis Engine::diagnose(const std::vector<PodSet>& pod_sets, const WorkloadUid& uid) const {
-  const WhatIf what_if(*this);
-  std::optional<FreeCapacity> own;
-  return diagnose_request(request_of(minimum_of(pod_sets), uid), what_if.free_capacity(uid, own), what_if);
-}
-
-Diagnosis Engine::diagnose_without_pods(const std::vector<PodSet>& pod_sets) const {
-  if (std::ranges::any_of(pod_sets, [](const PodSet& set) { return set.shape.gpu.mig_count > 0; })) return {};
-  const WhatIf what_if(*this);
-  FreeCapacity free_capacity;
-  for (const auto& [name, capacity] : index_.free_capacity) free_capacity.emplace(name, without_pods(capacity));
-  auto request = request_of(minimum_of(pod_sets), {});
-  request.rules.clear();
-  return diagnose_request(request, free_capacity, what_if);
 }
 
 }  // namespace qm::placement

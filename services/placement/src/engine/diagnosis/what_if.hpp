@@ -1,14 +1,18 @@
 #pragma once
-#include "qm/placement/engine.hpp"
+#include "engine/allocator/allocator.hpp"
+#include "engine/disruption/reservations.hpp"
+#include "engine/nodes/capacities.hpp"
+#include "engine/state.hpp"
 
 #include <optional>
 
 namespace qm::placement {
 
 /// The engine's placement for hypothetical requests: on the caller's nodes, by the current preference.
-class Engine::WhatIf final : public Trial {
+class WhatIf final : public Trial {
  public:
-  explicit WhatIf(const Engine& engine);
+  WhatIf(const State& state, const Allocator& allocator, const Capacities& capacities,
+         const Reservations& reservations);
   ~WhatIf() override;
   WhatIf(const WhatIf&) = delete;
   WhatIf& operator=(const WhatIf&) = delete;
@@ -27,7 +31,10 @@ class Engine::WhatIf final : public Trial {
                                        ResultDetail wanted) const;
   [[nodiscard]] rules::TemplateId hold(const rules::PodTemplate& like) const;
 
-  const Engine& engine_;
+  const State& state_;
+  const Allocator& allocator_;
+  const Capacities& capacities_;
+  const Reservations& reservations_;
   std::optional<Preference> own_;                // set if the known and the scored mix have drifted apart
   mutable std::vector<rules::TemplateId> held_;  // templates of repeated requests, compiled once
 };

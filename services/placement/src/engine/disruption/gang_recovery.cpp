@@ -4,11 +4,11 @@
 #include "engine/disruption/gang_recovery.hpp"
 
 #include "engine/allocator/node_constraint.hpp"
-#include "qm/placement/engine.hpp"
 
 #include <algorithm>
 
 namespace qm::placement {
+
 namespace {
 
 /// Limits a gang to nodes with the label value.
@@ -104,11 +104,7 @@ PlacementResult place_in_recovery(const std::vector<PodSet>& pod_sets, const Rec
   return {Plan{std::move(members)}, {}};
 }
 
-// ---- gang recovery in the engine ----
-
-/// Called when an attempt must end. If some of its nodes have failed or are failing, its capacity on the
-/// others is held.
-void Engine::hold_for_recovery(const AttemptId& id, const Assignment& row) {
+void GangRecovery::hold_for_recovery(const AttemptId& id, const Assignment& row) {
   const Workload* workload = tables_.workloads.find(id.uid);
   const Proposal* known = tables_.proposals.find(id.uid);
   if (options_.returning == Duration{0} || workload == nullptr || workload->attempt > id.attempt + 1) return;
@@ -121,7 +117,7 @@ void Engine::hold_for_recovery(const AttemptId& id, const Assignment& row) {
     return;
   const auto lost = [&](const NodeName& name) {
     const Node* node = tables_.nodes.find(name);
-    return node == nullptr || !node->facts.ready || !own_causes(name).empty() ||
+    return node == nullptr || !node->facts.ready || !capacities_.own_causes(name).empty() ||
            (row.eviction && row.eviction->node == name);
   };
   Proposal next = known == nullptr ? Proposal{} : *known;
@@ -140,24 +136,23 @@ void Engine::hold_for_recovery(const AttemptId& id, const Assignment& row) {
   next.attempt = id.attempt;
   next.until = std::max(scratch_.now, workload->order_deadline) + options_.returning;
   ++scratch_.out.notes.proposals["Kept"];
-  put_proposal(id.uid, std::move(next));
+  rows_.put_proposal(id.uid, std::move(next));
 }
 
-/// Whether the hold of a gang recovery is useless.
-bool Engine::recovery_over(const WorkloadUid& uid, const Proposal& row) const {
+bool GangRecovery::recovery_over(const WorkloadUid& uid, const Proposal& row) const {
   const Workload* workload = tables_.workloads.find(uid);
   return workload == nullptr || workload->attempt > row.attempt + 1 || row.until <= scratch_.now ||
          workload->phase == WorkloadPhase::kFinished || workload->phase == WorkloadPhase::kCancelled;
 }
 
-/// The pods that need new nodes: of a recovering gang, those without a held placement.
-std::vector<PodSet> Engine::missing_of(const WorkloadUid& uid) const {
+std::vector<PodSet> GangRecovery::missing_of(const WorkloadUid& uid) const {
   const auto& sets = tables_.workloads.find(uid)->spec.pod_sets;
   const Proposal* row = tables_.proposals.find(uid);
   if (row == nullptr || row->state != ProposalState::kRecovering) return minimum_of(sets);
   FreeCapacity free_capacity;
   for (const HeldCapacity& place : row->places) {
-    if (tables_.nodes.contains(place.node)) free_capacity.emplace(place.node, capacity_of(place.node, {{}, {uid}}));
+    if (tables_.nodes.contains(place.node))
+      free_capacity.emplace(place.node, capacities_.capacity_of(place.node, {{}, {uid}}));
   }
   const auto ranks = place_on_held(sets, row->places, free_capacity, index_.preference, nullptr).second;
   auto missing = sets;
@@ -169,9 +164,7 @@ std::vector<PodSet> Engine::missing_of(const WorkloadUid& uid) const {
   return missing.empty() ? minimum_of(sets) : missing;
 }
 
-/// Tries the levels from the narrowest part that held the gang to the widest that it requires, each without
-/// and then with spare nodes.
-PlacementResult Engine::place_recovery(const WorkloadUid& uid, const PlacementRequest& asked) {
+PlacementResult GangRecovery::place_recovery(const WorkloadUid& uid, const PlacementRequest& asked) {
   const Proposal* row = tables_.proposals.find(uid);
   if (row == nullptr || row->state != ProposalState::kRecovering) return {};
   const auto requires_level =
@@ -189,7 +182,7 @@ PlacementResult Engine::place_recovery(const WorkloadUid& uid, const PlacementRe
     if (is_spare(node.facts)) spares.push_back(name);
   }
   FreeCapacity with_spares = index_.free_capacity;
-  for (const NodeName& name : spares) with_spares.at(name) = capacity_of(name, {{}, {uid}, true});
+  for (const NodeName& name : spares) with_spares.at(name) = capacities_.capacity_of(name, {{}, {uid}, true});
   for (const std::string& level : levels) {
     const RecoveryPlaces recovery{row->places, level,
                                   level.empty() ? "" : common(level, row->places, index_.free_capacity)};
@@ -197,9 +190,10 @@ PlacementResult Engine::place_recovery(const WorkloadUid& uid, const PlacementRe
     for (const FreeCapacity* free_capacity : {&index_.free_capacity, spares.empty() ? nullptr : &with_spares}) {
       if (free_capacity == nullptr) continue;
       FreeCapacity tried = *free_capacity;
-      auto placed = place(asked, tried, index_.preference, nullptr, ResultDetail::kPlan, {&recovery, nullptr});
+      auto placed =
+          allocator_.place(asked, tried, index_.preference, nullptr, ResultDetail::kPlan, {&recovery, nullptr});
       if (!placed.plan) continue;
-      for (const Member& member : placed.plan->members) set_capacity(member.node, tried.at(member.node));
+      for (const Member& member : placed.plan->members) rows_.set_capacity(member.node, tried.at(member.node));
       ++scratch_.out.notes.proposals["Returned"];
       return placed;
     }

@@ -1,26 +1,46 @@
 #pragma once
-#include "qm/placement/policy.hpp"
-#include "qm/placement/preference.hpp"
-#include "qm/placement/proposals.hpp"
+#include "engine/allocator/allocator.hpp"
+#include "engine/allocator/recovery_places.hpp"
+#include "engine/nodes/capacities.hpp"
+#include "engine/rows.hpp"
+#include "engine/state.hpp"
 
-#include <span>
-#include <string>
 #include <vector>
 
 namespace qm::placement {
 
-/// The former nodes of a recovering gang, and the part of the fleet for its other pods.
-struct RecoveryPlaces {
-  std::span<const HeldCapacity> places;
-  std::string level, value;  ///< a label of nodes; empty = anywhere
-};
+/// A gang that lost a node or a GPU keeps its other nodes for its next attempt, and pods go there by their ranks. Only
+/// the pods of the lost node get new nodes, as near to the others as possible.
+class GangRecovery {
+ public:
+  GangRecovery(State& state, const Capacities& capacities, Rows& rows, const Allocator& allocator)
+      : options_(state.options),
+        tables_(state.tables),
+        index_(state.index),
+        scratch_(state.scratch),
+        capacities_(capacities),
+        rows_(rows),
+        allocator_(allocator) {}
 
-/// Places each pod on its held node again if it still fits, and the others inside the part. Their own
-/// topology request is ignored: the part replaces it.
-///
-/// Cost     as place_gang() for the other pods.
-[[nodiscard]] PlacementResult place_in_recovery(const std::vector<PodSet>& pod_sets, const RecoveryPlaces& recovery,
-                                                FreeCapacity& free_capacity, const Preference& preference,
-                                                InterPodConstraints* constraints, ResultDetail wanted);
+  /// Called when an attempt must end. If some of its nodes have failed or are failing, its capacity on the
+  /// others is held.
+  void hold_for_recovery(const AttemptId& id, const Assignment& row);
+  /// The pods that need new nodes: of a recovering gang, those without a held placement.
+  [[nodiscard]] std::vector<PodSet> missing_of(const WorkloadUid& uid) const;
+  /// Tries the levels from the narrowest part that held the gang to the widest that it requires, each without
+  /// and then with spare nodes.
+  PlacementResult place_recovery(const WorkloadUid& uid, const PlacementRequest& request);
+  /// Whether the hold of a gang recovery is useless.
+  [[nodiscard]] bool recovery_over(const WorkloadUid& uid, const Proposal& row) const;
+
+ private:
+  const Options& options_;
+  Tables& tables_;
+  Index& index_;
+  Scratch& scratch_;
+  const Capacities& capacities_;
+  Rows& rows_;
+  const Allocator& allocator_;
+};
 
 }  // namespace qm::placement

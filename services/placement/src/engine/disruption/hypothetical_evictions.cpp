@@ -29,11 +29,13 @@ std::int64_t lost_gpu_ms(const plan::ClusterModel& scene, plan::GangId gang, Ins
   return scene.gpu_milli(gang) * (std::max(Duration{}, now - one.checkpoint) + one.restart).count() / 1'000'000;
 }
 
-Engine::HypotheticalEvictions::HypotheticalEvictions(const Engine& engine, std::set<AttemptId> attempts,
-                                                     std::set<WorkloadUid> holds)
-    : engine_(engine), hypothetical_{.attempts = std::move(attempts), .holds = std::move(holds), .defrag = true} {
+HypotheticalEvictions::HypotheticalEvictions(const State& state, const Capacities& capacities,
+                                             std::set<AttemptId> attempts, std::set<WorkloadUid> holds)
+    : state_(state),
+      capacities_(capacities),
+      hypothetical_{.attempts = std::move(attempts), .holds = std::move(holds), .defrag = true} {
   for (const AttemptId& id : hypothetical_.attempts) {
-    const Assignment& row = *engine.tables_.assignments.find(id);
+    const Assignment& row = *state.tables.assignments.find(id);
     for (std::size_t i = 0; i < row.members.size(); ++i) {
       if (row.members[i].live()) there_[row.members[i].node].emplace_back(id, i);
     }
@@ -41,22 +43,22 @@ Engine::HypotheticalEvictions::HypotheticalEvictions(const Engine& engine, std::
   drop_misfits();
 }
 
-NodeCapacity Engine::HypotheticalEvictions::capacity(const NodeName& name) const {
-  const auto& index = engine_.index_;
+NodeCapacity HypotheticalEvictions::capacity(const NodeName& name) const {
+  const auto& index = state_.index;
   if (there_.contains(name) || index.held.contains(name) || index.defrag_nodes.contains(name))
-    return engine_.capacity_of(name, hypothetical_);
-  return engine_.index_.free_capacity.at(name);
+    return capacities_.capacity_of(name, hypothetical_);
+  return state_.index.free_capacity.at(name);
 }
 
 /// The scene requires consistent devices: attempts whose devices or resources do not add up stay in place,
 /// which leaves less capacity for the others.
-void Engine::HypotheticalEvictions::drop_misfits() {
+void HypotheticalEvictions::drop_misfits() {
   for (std::set<AttemptId> misfits{AttemptId()}; !misfits.empty();) {
     misfits.clear();
     for (const auto& [name, members] : there_) {
-      NodeCapacity left = engine_.tables_.nodes.contains(name) ? capacity(name) : NodeCapacity{};
+      NodeCapacity left = state_.tables.nodes.contains(name) ? capacity(name) : NodeCapacity{};
       for (const auto& [id, position] : members) {
-        const Assignment& row = *engine_.tables_.assignments.find(id);
+        const Assignment& row = *state_.tables.assignments.find(id);
         const Member& member = row.members[position];
         const auto pod = class_of(row.pod_sets[static_cast<std::size_t>(member.set)].shape);
         left.cpu_milli -= pod.cpu_milli;
@@ -78,17 +80,16 @@ void Engine::HypotheticalEvictions::drop_misfits() {
   }
 }
 
-pack::NodeState Engine::HypotheticalEvictions::state_of(const NodeCapacity& capacity, const Preference& preference) {
+pack::NodeState HypotheticalEvictions::state_of(const NodeCapacity& capacity, const Preference& preference) {
   auto state = preference.state_of(capacity);
   for (std::size_t i = 0; i < capacity.free_milli.size(); ++i)
     state.free[i] = static_cast<std::uint16_t>(capacity.free_milli[i]);
   return state;
 }
 
-plan::Gang Engine::HypotheticalEvictions::gang(const AttemptId& id,
-                                               const std::map<NodeName, plan::NodeId>& numbers) const {
-  const Assignment& row = *engine_.tables_.assignments.find(id);
-  const Workload* workload = engine_.tables_.workloads.find(id.uid);
+plan::Gang HypotheticalEvictions::gang(const AttemptId& id, const std::map<NodeName, plan::NodeId>& numbers) const {
+  const Assignment& row = *state_.tables.assignments.find(id);
+  const Workload* workload = state_.tables.workloads.find(id.uid);
   plan::Gang gang;
   gang.name = id.to_string();
   if (workload != nullptr) {
@@ -101,29 +102,29 @@ plan::Gang Engine::HypotheticalEvictions::gang(const AttemptId& id,
       gang.placements.push_back({member.set, member.index, numbers.at(member.node), mask_of(member.devices)});
   }
   std::ranges::sort(gang.placements);
-  gang.checkpoint = work_since(engine_, id);
-  gang.restart = engine_.options_.preemption.restart;
+  gang.checkpoint = work_since(state_.tables, id);
+  gang.restart = state_.options.preemption.restart;
   return gang;
 }
 
-bool Engine::HypotheticalEvictions::seat(const Engine& engine, DefragStep& step, HypotheticalState& hypothetical,
-                                         FreeCapacity& free_capacity) {
+bool HypotheticalEvictions::seat(const State& state, const Capacities& capacities, const Allocator& allocator,
+                                 DefragStep& step, HypotheticalState& hypothetical, FreeCapacity& free_capacity) {
   for (const auto& move : step.moves) {
     hypothetical.attempts.insert(move.id);
     hypothetical.holds.insert(move.id.uid);
-    for (const Member& member : engine.tables_.assignments.find(move.id)->members) {
+    for (const Member& member : state.tables.assignments.find(move.id)->members) {
       if (free_capacity.contains(member.node)) return false;  // another gang was placed on it in this plan
     }
   }
   for (auto& move : step.moves) {
     FreeCapacity there;
     for (const HeldCapacity& place : move.places) {
-      if (!engine.tables_.nodes.contains(place.node)) return false;
+      if (!state.tables.nodes.contains(place.node)) return false;
       const auto capacity = free_capacity.find(place.node);
-      there.emplace(place.node,
-                    capacity == free_capacity.end() ? engine.capacity_of(place.node, hypothetical) : capacity->second);
+      there.emplace(place.node, capacity == free_capacity.end() ? capacities.capacity_of(place.node, hypothetical)
+                                                                : capacity->second);
     }
-    const auto placed = engine.place(engine.request_for(move.id.uid), there, engine.index_.preference);
+    const auto placed = allocator.place(allocator.request_for(move.id.uid), there, state.index.preference);
     if (!placed.plan) return false;
     for (auto& [name, capacity] : there) free_capacity[name] = std::move(capacity);
     move.places = places_of(placed.plan->members);
@@ -131,11 +132,11 @@ bool Engine::HypotheticalEvictions::seat(const Engine& engine, DefragStep& step,
   return true;
 }
 
-Instant Engine::HypotheticalEvictions::work_since(const Engine& engine, const AttemptId& id) {
-  const Workload* workload = engine.tables_.workloads.find(id.uid);
+Instant HypotheticalEvictions::work_since(const Tables& tables, const AttemptId& id) {
+  const Workload* workload = tables.workloads.find(id.uid);
   const Instant since =
       workload == nullptr ? Instant{} : std::max(workload->quota_facts.admitted, workload->quota_facts.saved);
-  return since == Instant{} ? engine.tables_.assignments.find(id)->decided : since;
+  return since == Instant{} ? tables.assignments.find(id)->decided : since;
 }
 
 }  // namespace qm::placement

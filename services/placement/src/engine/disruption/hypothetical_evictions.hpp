@@ -1,6 +1,8 @@
 #pragma once
+#include "engine/allocator/allocator.hpp"
 #include "engine/allocator/gang_request_builder.hpp"
-#include "qm/placement/engine.hpp"
+#include "engine/nodes/capacities.hpp"
+#include "engine/state.hpp"
 #include "qm/placement/plan/cluster_model.hpp"
 
 namespace qm::placement {
@@ -9,10 +11,11 @@ namespace qm::placement {
 ///
 /// Bounds   an attempt with pods on nodes with more than pack::kMaxDevices devices, or on devices that other
 ///          pods use beyond their share, stays in place and is not among attempts().
-class Engine::HypotheticalEvictions {
+class HypotheticalEvictions {
  public:
   /// Also releases the capacity held for these workloads, and for migrations that are not requested yet.
-  HypotheticalEvictions(const Engine& engine, std::set<AttemptId> attempts, std::set<WorkloadUid> holds);
+  HypotheticalEvictions(const State& state, const Capacities& capacities, std::set<AttemptId> attempts,
+                        std::set<WorkloadUid> holds);
 
   [[nodiscard]] const std::set<AttemptId>& attempts() const { return hypothetical_.attempts; }
   [[nodiscard]] bool touches(const NodeName& node) const { return there_.contains(node); }
@@ -24,15 +27,16 @@ class Engine::HypotheticalEvictions {
 
   /// Places every migrated gang of the step on its chosen nodes by the engine's own placement, each with the
   /// earlier ones in place. The gangs are evicted hypothetically, too. False if one does not fit.
-  [[nodiscard]] static bool seat(const Engine& engine, DefragStep& step, HypotheticalState& hypothetical,
-                                 FreeCapacity& free_capacity);
+  [[nodiscard]] static bool seat(const State& state, const Capacities& capacities, const Allocator& allocator,
+                                 DefragStep& step, HypotheticalState& hypothetical, FreeCapacity& free_capacity);
   /// Start of the work that would be lost.
-  [[nodiscard]] static Instant work_since(const Engine& engine, const AttemptId& id);
+  [[nodiscard]] static Instant work_since(const Tables& tables, const AttemptId& id);
 
  private:
   void drop_misfits();
 
-  const Engine& engine_;
+  const State& state_;
+  const Capacities& capacities_;
   HypotheticalState hypothetical_;
   std::map<NodeName, std::vector<MemberRef>> there_;  // members of the attempts
 };

@@ -4,6 +4,8 @@
 // chosen, one by one, until the engine's own placement succeeds. Victims that are not needed are then
 // dropped. The result is a preemption proposal; once the victims have left, repartitions are ordered as in
 // mig_repartition.cpp.
+#include "engine/disruption/mig_preemption.hpp"
+
 #include "engine/disruption/hypothetical_evictions.hpp"
 #include "engine/mig/mig_layout_catalog.hpp"
 
@@ -11,6 +13,7 @@
 #include <array>
 
 namespace qm::placement {
+
 namespace {
 
 constexpr std::size_t kMostNodes = 256;       // nodes with options
@@ -69,7 +72,7 @@ bool wants_gpus_too(const std::vector<PodSet>& pod_sets) {
 /// Bounds   kMostNodes, those with the least lost work first; kMaxAlternatives and kMaxVictims of a plan.
 /// Cost     one evaluation of each of these nodes with each allowed layout, and again after an option changed
 ///          one; as many placements as victims, several times.
-class Engine::MigPreemption {
+class MigVictimSearch {
  public:
   struct Found {
     std::set<AttemptId> gone;
@@ -80,34 +83,41 @@ class Engine::MigPreemption {
   };
 
   /// `terminating`: victims of other proposals.
-  MigPreemption(const Engine& engine, WorkloadUid uid, const std::set<AttemptId>& terminating)
-      : engine_(engine),
+  MigVictimSearch(const State& state, const Victims& victims, const RepartitionSearch& search,
+                  const Capacities& capacities, const MigLayouts& layouts, WorkloadUid uid,
+                  const std::set<AttemptId>& terminating)
+      : state_(state),
+        victims_(victims),
+        search_(search),
+        capacities_(capacities),
+        layouts_(layouts),
         uid_(std::move(uid)),
-        sets_(engine.tables_.workloads.find(uid_)->spec.pod_sets),
-        offers_(engine) {
-    for (const auto& [id, row] : engine.tables_.assignments) {
-      if (terminating.contains(id) || !engine.may_preempt(id, row, uid_, true)) continue;
+        sets_(state.tables.workloads.find(uid_)->spec.pod_sets),
+        offers_(state, capacities, layouts) {
+    for (const auto& [id, row] : state.tables.assignments) {
+      if (terminating.contains(id) || !victims.may_preempt(id, row, uid_, true)) continue;
       bool uses = false;
       for (const Member& member : row.members) {
         if (!member.live() || row.pod_sets[static_cast<std::size_t>(member.set)].shape.gpu.none()) continue;
         users_[member.node].insert(id);
         uses = true;
       }
-      if (uses) losses_.emplace(id, loss_of(engine, id));
+      if (uses) losses_.emplace(id, loss_of(state, id));
     }
   }
 
-  [[nodiscard]] static Loss loss_of(const Engine& engine, const AttemptId& id) {
-    const Assignment& row = *engine.tables_.assignments.find(id);
+  [[nodiscard]] static Loss loss_of(const State& state, const AttemptId& id) {
+    const Assignment& row = *state.tables.assignments.find(id);
     std::vector<std::int64_t> pods(row.pod_sets.size());
     for (const Member& member : row.members) {
       if (member.live()) ++pods[static_cast<std::size_t>(member.set)];
     }
     std::int64_t milli = 0;
     for (std::size_t set = 0; set < pods.size(); ++set) milli += row.pod_sets[set].shape.gpu.total_milli(pods[set]);
-    const auto& rules = engine.options_.preemption;
+    const auto& rules = state.options.preemption;
     const Duration time =
-        std::max(Duration{}, engine.last_now_ - HypotheticalEvictions::work_since(engine, id)) + rules.restart;
+        std::max(Duration{}, state.last_now - HypotheticalEvictions::work_since(state.tables, id)) +
+        rules.restart;
     const auto work = static_cast<plan::Wide>(milli) * time.count();
     return {static_cast<std::int64_t>(work / 1'000'000),
             static_cast<std::int64_t>(work * rules.micro_usd_gpu_second / (std::int64_t{1000} * 1'000'000))};
@@ -118,12 +128,12 @@ class Engine::MigPreemption {
   /// By released instances, by repartitioned nodes, and by both.
   [[nodiscard]] std::optional<Found> cheapest(bool may_repartition) {
     std::vector<std::pair<std::int64_t, NodeName>> nodes;  // the least lost work first
-    for (const auto& [name, capacity] : engine_.index_.free_capacity) {
+    for (const auto& [name, capacity] : state_.index.free_capacity) {
       fits_[name] = fits_in(capacity);
       const auto users = users_.find(name);
       if (users != users_.end()) {
         nodes.emplace_back(lost(users->second), name);
-      } else if (may_repartition && engine_.why_not_repartition(name, without({})).empty()) {
+      } else if (may_repartition && search_.why_not_repartition(name, without({})).empty()) {
         nodes.emplace_back(0, name);
       }
     }
@@ -169,8 +179,8 @@ class Engine::MigPreemption {
   [[nodiscard]] NodeCapacity capacity(const NodeName& name, const Hypothesis& hypothesis) {
     const auto repartition = hypothesis.repartitions.find(name);
     const HypotheticalState hypothetical = without(hypothesis.gone);
-    if (repartition == hypothesis.repartitions.end()) return engine_.capacity_of(name, hypothetical);
-    return offers_.capacity(name, *offers_.layout(engine_.tables_.nodes.find(name)->facts, repartition->second),
+    if (repartition == hypothesis.repartitions.end()) return capacities_.capacity_of(name, hypothetical);
+    return offers_.capacity(name, *offers_.layout(state_.tables.nodes.find(name)->facts, repartition->second),
                             hypothetical);
   }
   /// Number of pods of all sets that do not fit, counted per set.
@@ -206,7 +216,7 @@ class Engine::MigPreemption {
     std::vector<Holder> holders;
     for (const AttemptId& id : users) {
       if (hypothesis.gone.contains(id)) continue;
-      const Assignment& row = *engine_.tables_.assignments.find(id);
+      const Assignment& row = *state_.tables.assignments.find(id);
       std::int64_t instances = 0;
       for (const Member& member : row.members) {
         const GpuShape& has = row.pod_sets[static_cast<std::size_t>(member.set)].shape.gpu;
@@ -249,15 +259,15 @@ class Engine::MigPreemption {
 
   /// All users of its GPUs leave the node, if any, and it is repartitioned.
   void repartition(const NodeName& name, const std::set<AttemptId>& users, const Hypothesis& hypothesis,
-                   std::vector<Alternative>& out) {
+                                 std::vector<Alternative>& out) {
     Hypothesis then = hypothesis;
     then.gone.insert(users.begin(), users.end());
     const HypotheticalState hypothetical = without(then.gone);
-    if (!engine_.why_not_repartition(name, hypothetical).empty()) return;
+    if (!search_.why_not_repartition(name, hypothetical).empty()) return;
     Alternative alternative;
     alternative.node = name;
     std::ranges::set_difference(users, hypothesis.gone, std::inserter(alternative.gone, alternative.gone.end()));
-    const NodeFacts& facts = engine_.tables_.nodes.find(name)->facts;
+    const NodeFacts& facts = state_.tables.nodes.find(name)->facts;
     const auto lost_work = lost(alternative.gone);
     for (const std::string& layout : offers_.names(*mig::model_of(facts.model))) {
       const auto* made = offers_.layout(facts, layout);
@@ -311,7 +321,7 @@ class Engine::MigPreemption {
     for (const auto& [name, here] : fits) count(name, 1);
     for (std::size_t taken = 0; taken <= kMaxAlternatives && hypothesis.gone.size() <= kMaxVictims; ++taken) {
       if (missing(sum) == 0) {
-        auto placed = engine_.placed_with_layouts(uid_, hypothesis.gone, hypothesis.repartitions);
+        auto placed = victims_.placed_with_layouts(uid_, hypothesis.gone, hypothesis.repartitions);
         if (placed.plan) return fewest(std::move(hypothesis), std::move(placed.plan->members));
       }
       const Alternative* best = best_of(alternatives, fits, sum, terminating, with_layout_timer);
@@ -320,7 +330,7 @@ class Engine::MigPreemption {
       hypothesis.gone.insert(best->gone.begin(), best->gone.end());
       if (!best->layout.empty()) hypothesis.repartitions[best->node] = best->layout;
       for (const AttemptId& id : best->gone) {
-        for (const Member& member : engine_.tables_.assignments.find(id)->members) {
+        for (const Member& member : state_.tables.assignments.find(id)->members) {
           if (member.live()) touched.insert(member.node);
         }
       }
@@ -338,7 +348,7 @@ class Engine::MigPreemption {
   /// Drops repartitions that are not needed, and victims that are not needed, the most expensive first.
   [[nodiscard]] std::optional<Found> fewest(Hypothesis hypothesis, std::vector<Member> members) const {
     const auto try_it = [&](Hypothesis fewer) {
-      auto placed = engine_.placed_with_layouts(uid_, fewer.gone, fewer.repartitions);
+      auto placed = victims_.placed_with_layouts(uid_, fewer.gone, fewer.repartitions);
       if (!placed.plan) return false;
       hypothesis = std::move(fewer);
       members = std::move(placed.plan->members);
@@ -363,15 +373,19 @@ class Engine::MigPreemption {
     Found out{std::move(hypothesis.gone), std::move(hypothesis.repartitions), std::move(members), 0, 0};
     if (out.gone.empty()) return std::nullopt;  // no victims needed: not a case for a proposal
     out.lost = lost(out.gone);
-    MigLayoutCatalog offers(engine_);
+    MigLayoutCatalog offers(state_, capacities_, layouts_);
     for (const auto& [name, layout] : out.repartitions) {
       if (std::ranges::find(out.members, name, &Member::node) == out.members.end()) return std::nullopt;
-      out.reslicing += offers.cost(name, *offers.layout(engine_.tables_.nodes.find(name)->facts, layout));
+      out.reslicing += offers.cost(name, *offers.layout(state_.tables.nodes.find(name)->facts, layout));
     }
     return out;
   }
 
-  const Engine& engine_;
+  const State& state_;
+  const Victims& victims_;
+  const RepartitionSearch& search_;
+  const Capacities& capacities_;
+  const MigLayouts& layouts_;
   WorkloadUid uid_;
   const std::vector<PodSet>& sets_;
   MigLayoutCatalog offers_;
@@ -381,37 +395,13 @@ class Engine::MigPreemption {
   std::map<NodeName, std::vector<Alternative>> alternatives_;
 };
 
-/// Hypothetically repartitions these nodes. False if one of them cannot be, or its GPUs are used by pods that
-/// are not evicted hypothetically.
-bool Engine::apply_layouts(const NodeLayouts& repartitions, const HypotheticalState& hypothetical,
-                           FreeCapacity& free_capacity) const {
-  if (!repartitions.empty() && !options_.mig_repartition.on) return false;
-  MigLayoutCatalog offers(*this);
-  for (const auto& [name, layout] : repartitions) {
-    const Node* node = tables_.nodes.find(name);
-    if (node == nullptr || !why_not_repartition(name, hypothetical).empty()) return false;
-    const auto* made = offers.layout(node->facts, layout);
-    if (made == nullptr) return false;
-    free_capacity[name] = offers.capacity(name, *made, hypothetical);
-  }
-  return true;
-}
-
-/// The placement after these evictions and repartitions.
-PlacementResult Engine::placed_with_layouts(const WorkloadUid& uid, const std::set<AttemptId>& gone,
-                                            const NodeLayouts& repartitions) const {
-  FreeCapacity free_capacity = index_.free_capacity;
-  return placed_without(uid, gone, free_capacity, repartitions);
-}
-
 /// Whether idle GPUs can be repartitioned for it, or a repartition in progress for others is enough.
-bool Engine::fits_idle(const WorkloadUid& uid) const {
-  const MigRepartition idle = plan_repartition(uid, index_.preference);
+bool MigPreemption::fits_idle(const WorkloadUid& uid) const {
+  const MigRepartition idle = search_.plan_repartition(uid, index_.preference);
   return idle.in_progress || (options_.mig_repartition.on && !idle.layouts.empty());
 }
 
-/// False if it needs no instances, or not only instances: then the general search runs.
-bool Engine::drain(const WorkloadUid& uid, const std::set<AttemptId>& terminating) {
+bool MigPreemption::drain(const WorkloadUid& uid, const std::set<AttemptId>& terminating) {
   const Workload& workload = *tables_.workloads.find(uid);
   if (!requests_instances(workload.spec.pod_sets)) return false;
   const Proposal* known = tables_.proposals.find(uid);
@@ -426,10 +416,11 @@ bool Engine::drain(const WorkloadUid& uid, const std::set<AttemptId>& terminatin
   const Instant later = scratch_.now + options_.preemption.answer;
   // A repartition without victims is cheaper and in progress soon.
   if (fits_idle(uid)) return in_vain("MigRepartitioned", later);
-  MigPreemption drains(*this, uid, terminating);
+  MigVictimSearch drains(state_, victims_, search_, capacities_, layouts_, uid, terminating);
   if (drains.has_no_candidates()) return in_vain("NoPreemptionCandidates", later);
-  const auto found = drains.cheapest(options_.mig_repartition.on && repartitions_left(uid) > 0);
-  if (!found || found->repartitions.size() > repartitions_left(uid)) return in_vain("NoSufficientVictims", later);
+  const auto found = drains.cheapest(options_.mig_repartition.on && search_.repartitions_left(uid) > 0);
+  if (!found || found->repartitions.size() > search_.repartitions_left(uid))
+    return in_vain("NoSufficientVictims", later);
   if (const Instant from = workload.short_since + options_.mig_repartition.after;
       !found->repartitions.empty() && from > scratch_.now)
     return in_vain("MigRepartitionDelayed", from);
@@ -451,62 +442,45 @@ bool Engine::drain(const WorkloadUid& uid, const std::set<AttemptId>& terminatin
   ++scratch_.out.notes.proposals["Made"];
   if (std::ranges::any_of(next.places,
                           [this](const HeldCapacity& place) { return index_.defrag_nodes.contains(place.node); }))
-    end_defrag("CapacityUsedByOthers");
-  put_proposal(uid, std::move(next));
-  publish_proposal(uid);
+    proposals_.end_defrag("CapacityUsedByOthers");
+  rows_.put_proposal(uid, std::move(next));
+  proposals_.publish_proposal(uid);
   return true;
 }
 
-/// No answer yet: whether all victims may still be evicted and are needed, at no more than the planned cost.
-bool Engine::mig_preemption_is_valid(const WorkloadUid& uid) const {
+bool MigPreemption::mig_preemption_is_valid(const WorkloadUid& uid) const {
   const Proposal& row = *tables_.proposals.find(uid);
   std::set<AttemptId> victims;
   std::int64_t lost = 0;
   for (const auto& victim : row.victims) {
     const Assignment* there = tables_.assignments.find(victim.id);
-    if (there == nullptr || !may_preempt(victim.id, *there, uid, true)) return false;
+    if (there == nullptr || !victims_.may_preempt(victim.id, *there, uid, true)) return false;
     victims.insert(victim.id);
-    lost += MigPreemption::loss_of(*this, victim.id).micro_usd;
+    lost += MigVictimSearch::loss_of(state_, victim.id).micro_usd;
   }
-  if (lost - row.lost_micro_usd > row.micro_usd / kGrown || row.repartitions.size() > repartitions_left(uid))
+  if (lost - row.lost_micro_usd > row.micro_usd / kGrown || row.repartitions.size() > search_.repartitions_left(uid))
     return false;
-  if (fits_idle(uid) || !placed_with_layouts(uid, victims, row.repartitions).plan) return false;
+  if (fits_idle(uid) || !victims_.placed_with_layouts(uid, victims, row.repartitions).plan) return false;
   return std::ranges::none_of(row.victims, [&](const Proposal::Victim& victim) {
     auto fewer = victims;
     fewer.erase(victim.id);
-    return placed_with_layouts(uid, fewer, row.repartitions).plan || placed_with_layouts(uid, fewer, {}).plan;
+    return victims_.placed_with_layouts(uid, fewer, row.repartitions).plan ||
+           victims_.placed_with_layouts(uid, fewer, {}).plan;
   });
 }
 
-/// The victims have left: repartitions are ordered and hold the new instances.
-void Engine::start_repartition(const WorkloadUid& uid) {
+void MigPreemption::start_repartition(const WorkloadUid& uid) {
   const NodeLayouts repartitions = tables_.proposals.find(uid)->repartitions;
-  auto placed = placed_with_layouts(uid, {}, repartitions);
-  if (!placed.plan || repartitions.size() > repartitions_left(uid)) return drop_proposal(uid, "Stale", scratch_.now);
+  auto placed = victims_.placed_with_layouts(uid, {}, repartitions);
+  if (!placed.plan || repartitions.size() > search_.repartitions_left(uid))
+    return proposals_.drop_proposal(uid, "Stale", scratch_.now);
   MigRepartition found;
   found.layouts = repartitions;
   found.members = std::move(placed.plan->members);
-  order_repartition(uid, found);
-  for (const auto& [name, layout] : repartitions) evaluate_node(name);  // cordoned before other workloads are placed
-  drop_proposal(uid, "MigRepartitioned", scratch_.now);
-}
-
-std::string Engine::mig_preemption_status(const WorkloadUid& uid) const {
-  const Proposal* row = tables_.proposals.find(uid);
-  const Workload* workload = tables_.workloads.find(uid);
-  if (row == nullptr || workload == nullptr || row->move || !requests_instances(workload->spec.pod_sets)) return {};
-  if (row->state != ProposalState::kProposed && row->state != ProposalState::kAccepted) return {};
-  std::string names, then;
-  for (const auto& victim : row->victims) {
-    const Workload* gives = tables_.workloads.find(victim.id.uid);
-    names += names.empty() ? "" : ", ";
-    names += gives == nullptr ? victim.id.uid.value() : fmt::format("{}/{}", gives->spec.ns, gives->spec.name);
-  }
-  for (const auto& [name, layout] : row->repartitions)
-    then += fmt::format("; then node {} is repartitioned to {} for it", name, layout);
-  if (then.empty()) then = "; it gets their instances";
-  return fmt::format("{}: {}{}", row->state == ProposalState::kProposed ? "preemption requested" : "being preempted",
-                     names, then);
+  repartitions_.order_repartition(uid, found);
+  for (const auto& [name, layout] : repartitions)
+    nodes_.evaluate_node(name);  // cordoned before other workloads are placed
+  proposals_.drop_proposal(uid, "MigRepartitioned", scratch_.now);
 }
 
 }  // namespace qm::placement

@@ -25,7 +25,7 @@ std::set<WorkloadUid> with(const WorkloadUid& uid, const auto& candidates) {
 }  // namespace
 
 /// Evaluates which nodes admit the preemptor's sets and the sets that may migrate there.
-class Engine::PreemptionProblem::CandidateConstraints final : public InterPodConstraints {
+class PreemptionProblem::CandidateConstraints final : public InterPodConstraints {
  public:
   CandidateConstraints(const PreemptionProblem& stage, const InterPodConstraints* constraints)
       : stage_(stage), constraints_(constraints) {}
@@ -52,43 +52,44 @@ class Engine::PreemptionProblem::CandidateConstraints final : public InterPodCon
   const InterPodConstraints* constraints_;
 };
 
-Engine::PreemptionProblem::PreemptionProblem(const Engine& engine, const WorkloadUid& uid,
-                                             std::map<AttemptId, VictimOptions> candidates)
-    : engine_(engine),
+PreemptionProblem::PreemptionProblem(const State& state, const Allocator& allocator, const Capacities& capacities,
+                                     const WorkloadUid& uid, std::map<AttemptId, VictimOptions> candidates)
+    : state_(state),
+      allocator_(allocator),
       uid_(uid),
       candidates_(std::move(candidates)),
-      evictions_(engine, keys(candidates_), with(uid, candidates_)),
-      asked_(engine.request_for(uid)),
-      mounted_(engine.mounted(asked_)),
-      gang_(mounted_.pod_sets, engine.options_.topology),
-      scene_(engine.options_.topology, engine.index_.preference.policy()) {
+      evictions_(state, capacities, keys(candidates_), with(uid, candidates_)),
+      asked_(allocator.request_for(uid)),
+      mounted_(allocator.mounted(asked_)),
+      gang_(mounted_.pod_sets, state.options.topology),
+      scene_(state.options.topology, state.index.preference.policy()) {
   list_kinds();
-  gates_ = std::make_unique<GangRequestBuilder>(kinds_, engine.options_.topology, mounted_.pod_sets.size());
+  gates_ = std::make_unique<GangRequestBuilder>(kinds_, state.options.topology, mounted_.pod_sets.size());
   add_nodes();
   add_gangs();
   const auto read = gang_.read(scene_.tree(), [this](std::size_t position) { return gates_->gates_of(position); });
   valid_ = read.has_value() && mounted_.blocked.empty();
-  const PreemptionOptions& rules = engine.options_.preemption;
+  const PreemptionOptions& rules = state.options.preemption;
   pending_.name = uid.value();
   pending_.request = gang_.request();
   pending_.request.exclusive = is_exclusive(mounted_.pod_sets);
-  pending_.priority = engine.tables_.workloads.find(uid)->spec.priority;
-  terms_.now = engine.scratch_.now;
+  pending_.priority = state.tables.workloads.find(uid)->spec.priority;
+  terms_.now = state.scratch.now;
   terms_.gpu_second = rules.micro_usd_gpu_second;
   terms_.requeue = rules.requeue;
   terms_.peers = true;
   terms_.effort = rules.effort;
 }
 
-Engine::PreemptionProblem::~PreemptionProblem() = default;
+PreemptionProblem::~PreemptionProblem() = default;
 
-void Engine::PreemptionProblem::list_kinds() {
+void PreemptionProblem::list_kinds() {
   kinds_ = mounted_.pod_sets;
   types_.assign(kinds_.size(), {asked_.type, asked_.pool});
   for (const AttemptId& id : evictions_.attempts()) {
     if (!candidates_.at(id).moved) continue;
-    const PlacementRequest asked = engine_.request_for(id.uid);
-    for (PodSet set : engine_.tables_.assignments.find(id)->pod_sets) {
+    const PlacementRequest asked = allocator_.request_for(id.uid);
+    for (PodSet set : state_.tables.assignments.find(id)->pod_sets) {
       set.name.clear();
       set.count = 1;
       set.rules.clear();
@@ -105,7 +106,7 @@ void Engine::PreemptionProblem::list_kinds() {
 }
 
 /// Of very many kinds, those of the most candidates are kept; gangs with other kinds are not migrated.
-void Engine::PreemptionProblem::keep_common_kinds() {
+void PreemptionProblem::keep_common_kinds() {
   const auto own = mounted_.pod_sets.size();
   if (kinds_.size() <= own + kMostKinds) return;
   std::vector<std::size_t> count(kinds_.size(), 0), order;
@@ -134,34 +135,35 @@ void Engine::PreemptionProblem::keep_common_kinds() {
   types_ = std::move(types);
 }
 
-void Engine::PreemptionProblem::add_nodes() {
+void PreemptionProblem::add_nodes() {
   std::optional<RuleBookConstraints> constraints;
-  if (!asked_.rules.empty()) constraints.emplace(*engine_.index_.book, mounted_.likes);
+  if (!asked_.rules.empty()) constraints.emplace(*state_.index.book, mounted_.likes);
   std::optional<VolumeLimits> attaching;
-  if (constraints) attaching.emplace(engine_, mounted_.likes, mounted_.pod_sets, nullptr, &*constraints);
+  if (constraints)
+    attaching.emplace(state_.tables, state_.index.claims, mounted_.likes, mounted_.pod_sets, nullptr, &*constraints);
   CandidateConstraints joint(*this, attaching ? &*attaching : nullptr);
-  for (const auto& [name, as_is] : engine_.index_.free_capacity) {
+  for (const auto& [name, as_is] : state_.index.free_capacity) {
     const NodeCapacity here = evictions_.capacity(name);
     if (here.free_milli.size() > pack::kMaxDevices) continue;
     const auto number = scene_.add_node(gates_->path(name, here), name.value(),
-                                        HypotheticalEvictions::state_of(here, engine_.index_.preference));
+                                        HypotheticalEvictions::state_of(here, state_.index.preference));
     scene_.fleet().set_gate(number, gates_->gate(name, here, &joint));
     numbers_[name] = number;
     names_.push_back(name);
   }
 }
 
-void Engine::PreemptionProblem::add_gangs() {
-  const PreemptionOptions& rules = engine_.options_.preemption;
+void PreemptionProblem::add_gangs() {
+  const PreemptionOptions& rules = state_.options.preemption;
   for (const AttemptId& id : evictions_.attempts()) {
-    const Assignment& row = *engine_.tables_.assignments.find(id);
+    const Assignment& row = *state_.tables.assignments.find(id);
     const VictimOptions how = candidates_.at(id);
     auto gang = evictions_.gang(id, numbers_);
     auto& positions = positions_.emplace_back();
     gang.evictable = how.evicted;
     gang.movable = false;
     if (const auto known = asks_.find(id); known != asks_.end()) {
-      GangRequestBuilder own(row.pod_sets, engine_.options_.topology);
+      GangRequestBuilder own(row.pod_sets, state_.options.topology);
       if (own.read(scene_.tree(), [&](std::size_t position) { return gates_->gates_of(known->second[position]); })) {
         // Seats use positions; the gang library numbers sets by their groups.
         for (auto& seat : gang.placements) seat.set = own.number(static_cast<std::size_t>(seat.set));
@@ -180,14 +182,14 @@ void Engine::PreemptionProblem::add_gangs() {
   }
 }
 
-std::optional<plan::Plan> Engine::PreemptionProblem::plan() {
+std::optional<plan::Plan> PreemptionProblem::plan() {
   if (!valid_) return std::nullopt;
   auto found = plan::plan(scene_, pending_, terms_);
   if (!found) return std::nullopt;
   return std::move(*found);
 }
 
-std::vector<Engine::PreemptionProblem::Victim> Engine::PreemptionProblem::terminating(const plan::Plan& found) const {
+std::vector<PreemptionProblem::Victim> PreemptionProblem::terminating(const plan::Plan& found) const {
   std::vector<Victim> out;
   for (const auto& step : found.steps) {
     if (step.what != plan::Step::What::kEvict && step.what != plan::Step::What::kMigrate) continue;
@@ -205,7 +207,7 @@ std::vector<Engine::PreemptionProblem::Victim> Engine::PreemptionProblem::termin
   return out;
 }
 
-std::set<AttemptId> Engine::PreemptionProblem::ids(const std::vector<Victim>& victims) {
+std::set<AttemptId> PreemptionProblem::ids(const std::vector<Victim>& victims) {
   std::set<AttemptId> out;
   for (const Victim& victim : victims) out.insert(victim.id);
   return out;
@@ -213,7 +215,7 @@ std::set<AttemptId> Engine::PreemptionProblem::ids(const std::vector<Victim>& vi
 
 /// For migrated victims only their eligibility is checked; their targets are verified by the engine's own
 /// placement.
-bool Engine::PreemptionProblem::still_holds(const Proposal& row) {
+bool PreemptionProblem::still_holds(const Proposal& row) {
   if (!valid_ || gangs_.size() != row.victims.size()) return false;
   plan::Plan made;
   made.verdict = plan::Plan::Verdict::kPlaced;

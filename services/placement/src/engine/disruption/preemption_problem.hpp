@@ -1,19 +1,13 @@
 #pragma once
 #include "engine/allocator/rule_book_constraints.hpp"
+#include "engine/allocator/volume_limits.hpp"
 #include "engine/disruption/hypothetical_evictions.hpp"
-#include "qm/placement/engine.hpp"
+#include "engine/disruption/victims.hpp"
 #include "qm/placement/plan/plan.hpp"
 
 #include <optional>
 
 namespace qm::placement {
-
-/// How a victim may leave for a pending workload.
-struct Engine::VictimOptions {
-  bool evicted = false;
-  bool moved = false;  ///< to another placement, which is held for it
-  [[nodiscard]] bool any() const { return evicted || moved; }
-};
 
 /// The preemption problem of a workload: the nodes and victim candidates as a scene for a search. All other
 /// pods are part of the nodes.
@@ -22,9 +16,10 @@ struct Engine::VictimOptions {
 ///          Nodes are grouped by the pod sets that they admit: from the 49th group on only by the preemptor's
 ///          sets, and no gang migrates there. Of the pods that may migrate, the eight most common kinds.
 /// Cost     O(nodes * (sets of the workload + kinds of pods that may migrate) + pods of the candidates).
-class Engine::PreemptionProblem {
+class PreemptionProblem {
  public:
-  PreemptionProblem(const Engine& engine, const WorkloadUid& uid, std::map<AttemptId, VictimOptions> candidates);
+  PreemptionProblem(const State& state, const Allocator& allocator, const Capacities& capacities,
+                    const WorkloadUid& uid, std::map<AttemptId, VictimOptions> candidates);
   ~PreemptionProblem();
 
   /// None if the workload names an unknown topology level.
@@ -46,7 +41,8 @@ class Engine::PreemptionProblem {
   void list_kinds();
   void keep_common_kinds();
 
-  const Engine& engine_;
+  const State& state_;
+  const Allocator& allocator_;
   WorkloadUid uid_;
   std::map<AttemptId, VictimOptions> candidates_;
   HypotheticalEvictions

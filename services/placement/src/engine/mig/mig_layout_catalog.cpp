@@ -31,9 +31,9 @@ std::int64_t instance_pods_that_fit(const NodeCapacity& capacity, const PodSet& 
   return std::min<std::int64_t>(set.count, pods_that_fit(capacity, set.shape));
 }
 
-std::vector<std::string> Engine::MigLayoutCatalog::names(const mig::Model& model) const {
+std::vector<std::string> MigLayoutCatalog::names(const mig::Model& model) const {
   std::vector<std::string> out;
-  for (const auto& [name, definition] : engine_.tables_.layouts) out.push_back(name);
+  for (const auto& [name, definition] : state_.tables.layouts) out.push_back(name);
   if (!out.empty()) return out;
   for (const auto& profile : model.profiles) {
     if (!profile.name.empty() && profile.name.find('+') == std::string_view::npos)
@@ -43,8 +43,8 @@ std::vector<std::string> Engine::MigLayoutCatalog::names(const mig::Model& model
   return out;
 }
 
-const mig::NodeLayout* Engine::MigLayoutCatalog::layout(const NodeFacts& facts, const std::string& name) {
-  const auto& own = engine_.tables_.layouts.rows();
+const mig::NodeLayout* MigLayoutCatalog::layout(const NodeFacts& facts, const std::string& name) {
+  const auto& own = state_.tables.layouts.rows();
   const auto gpus = installed(facts, own);
   auto [at, fresh] = layouts_.try_emplace({name, facts.model, gpus});
   if (fresh) {
@@ -53,9 +53,9 @@ const mig::NodeLayout* Engine::MigLayoutCatalog::layout(const NodeFacts& facts, 
   return at->second ? &*at->second : nullptr;
 }
 
-NodeCapacity Engine::MigLayoutCatalog::capacity(const NodeName& name, const mig::NodeLayout& layout,
-                                                const HypotheticalState& hypothetical) const {
-  NodeCapacity capacity = engine_.capacity_of(name, hypothetical);
+NodeCapacity MigLayoutCatalog::capacity(const NodeName& name, const mig::NodeLayout& layout,
+                                        const HypotheticalState& hypothetical) const {
+  NodeCapacity capacity = capacities_.capacity_of(name, hypothetical);
   std::erase_if(capacity.extended, [](const auto& item) { return item.first.starts_with(words::kMigPrefix); });
   capacity.instances.assign(layout.gpus.size(), {});
   capacity.free_milli.assign(layout.gpus.size(), 0);
@@ -70,9 +70,9 @@ NodeCapacity Engine::MigLayoutCatalog::capacity(const NodeName& name, const mig:
       capacity.extended[resource] += count;
     }
   }
-  const Repartition* repartition = engine_.tables_.repartitions.find(name);
+  const Repartition* repartition = state_.tables.repartitions.find(name);
   if (repartition != nullptr && repartition->reserved_for && repartition->reserved_for->waits) {
-    const Workload* workload = engine_.tables_.workloads.find(repartition->reserved_for->uid);
+    const Workload* workload = state_.tables.workloads.find(repartition->reserved_for->uid);
     for (const HeldCapacity& place : repartition->reserved_for->places) {
       if (workload == nullptr || place.set >= std::ssize(workload->spec.pod_sets)) continue;
       for (const auto& [resource, amount] :
@@ -84,9 +84,9 @@ NodeCapacity Engine::MigLayoutCatalog::capacity(const NodeName& name, const mig:
   return capacity;
 }
 
-std::int64_t Engine::MigLayoutCatalog::cost(const NodeName& name, const mig::NodeLayout& to) const {
-  const auto from = engine_.layout_of(name);
-  const auto& costs = engine_.options_.mig_repartition.costs;
+std::int64_t MigLayoutCatalog::cost(const NodeName& name, const mig::NodeLayout& to) const {
+  const auto from = layouts_of_nodes_.layout_of(name);
+  const auto& costs = state_.options.mig_repartition.costs;
   std::int64_t out = 0;
   for (std::size_t gpu = 0; gpu < to.gpus.size(); ++gpu) {
     const auto before = from && gpu < from->gpus.size() ? from->gpus[gpu] : mig::kNoState, after = to.gpus[gpu];

@@ -1,5 +1,6 @@
 #pragma once
-#include "qm/placement/engine.hpp"
+#include "engine/nodes/capacities.hpp"
+#include "engine/state.hpp"
 
 namespace qm::placement {
 
@@ -10,9 +11,10 @@ namespace qm::placement {
 [[nodiscard]] std::int64_t instance_pods_that_fit(const NodeCapacity& capacity, const PodSet& set);
 
 /// Allowed MIG layouts: those of the given mig-parted list, or without a list those of mig-manager.
-class Engine::MigLayoutCatalog {
+class MigLayoutCatalog {
  public:
-  explicit MigLayoutCatalog(const Engine& engine) : engine_(engine) {}
+  MigLayoutCatalog(const State& state, const Capacities& capacities, const MigLayouts& layouts)
+      : state_(state), capacities_(capacities), layouts_of_nodes_(layouts) {}
 
   /// Names of the layouts for nodes of the model.
   [[nodiscard]] std::vector<std::string> names(const mig::Model& model) const;
@@ -27,7 +29,9 @@ class Engine::MigLayoutCatalog {
   [[nodiscard]] std::int64_t cost(const NodeName& name, const mig::NodeLayout& to) const;
 
  private:
-  const Engine& engine_;
+  const State& state_;
+  const Capacities& capacities_;
+  const MigLayouts& layouts_of_nodes_;
   std::map<std::tuple<std::string, std::string, std::int32_t>, std::optional<mig::NodeLayout>> layouts_;
 };
 

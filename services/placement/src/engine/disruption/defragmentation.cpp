@@ -1,0 +1,313 @@
+// Defragmentation: reclaims whole nodes by migrating work. Periodically the fleet becomes a scene, and a plan
+// is computed on it with its gain and cost. Its migrations are proposed to admission one by one: each when
+// the one before is placed and the rest of the step is still worthwhile. The plan is a row: after a restart
+// it continues, or ends, as without one.
+#include "engine/disruption/defragmentation.hpp"
+
+#include "engine/disruption/hypothetical_evictions.hpp"
+
+#include <algorithm>
+
+namespace qm::placement {
+
+namespace {
+
+/// Excludes nodes whose pods are of a workload type that must not share nodes with the set.
+class UnmanagedPods final : public InterPodConstraints {
+ public:
+  UnmanagedPods(const FreeCapacity& free_capacity, const std::vector<std::uint32_t>& types)
+      : free_capacity_(free_capacity), types_(types) {}
+  [[nodiscard]] bool one_by_one(std::size_t) const override { return false; }
+  [[nodiscard]] bool suits(std::size_t set, const NodeName& node, const NodeCapacity&) const override {
+    return types_[set] == 0 || (free_capacity_.at(node).types & ~types_[set]) == 0;
+  }
+  [[nodiscard]] const DynamicConstraints* dynamic(std::size_t) const override { return nullptr; }
+  [[nodiscard]] std::string rejects(std::size_t, const NodeName&, const NodeCapacity&) const override { return {}; }
+  [[nodiscard]] bool has_data(std::size_t, const NodeCapacity&) const override { return false; }
+  void take(std::size_t, const NodeName&) override {}
+
+ private:
+  const FreeCapacity& free_capacity_;
+  const std::vector<std::uint32_t>& types_;
+};
+
+}  // namespace
+
+plan::DefragPlan defrag_nodes(const DefragInput& question, const plan::Budget& budget) {
+  return plan::consolidate(*question.scene, question.terms, budget);
+}
+
+DefragInput Defragmentation::defrag_input(const std::set<WorkloadUid>& movers) const {
+  DefragInput out{index_.preference, nullptr, {}, {}, {}};
+  out.preference.prepare(index_.free_capacity);
+  out.scene = std::make_unique<plan::ClusterModel>(options_.topology, out.preference.policy());
+  out.terms.now = state_.last_now;
+  out.terms.gpu_second = options_.preemption.micro_usd_gpu_second;
+
+  std::set<AttemptId> running;
+  for (const auto& [id, row] : tables_.assignments) {
+    if (row.holds()) running.insert(id);
+  }
+  const HypotheticalEvictions lift(state_, capacities_, std::move(running), movers);
+
+  // Distinct pod sets of the gangs that may move.
+  std::vector<PodSet> asked;
+  std::vector<std::uint32_t> types;
+  std::map<AttemptId, std::vector<std::size_t>> asks;  // by pod set: index in `asked`
+  for (const AttemptId& id : lift.attempts()) {
+    const Assignment& row = *tables_.assignments.find(id);
+    if (!victims_.may_defrag(id, row)) continue;
+    const auto type = allocator_.request_for(id.uid).type;
+    for (PodSet set : row.pod_sets) {
+      set.name.clear();
+      set.count = 1;
+      set.rules.clear();
+      std::size_t known = 0;
+      while (known < asked.size() && (asked[known] != set || types[known] != type)) ++known;
+      asks[id].push_back(known);
+      if (known < asked.size()) continue;
+      asked.push_back(std::move(set));
+      types.push_back(type);
+    }
+  }
+  GangRequestBuilder everything(asked, options_.topology);
+  const UnmanagedPods unmanaged(index_.free_capacity, types);
+  std::map<NodeName, plan::NodeId> numbers;
+  std::vector<plan::NodeId> closed;
+  for (const auto& [name, as_is] : index_.free_capacity) {
+    const NodeCapacity capacity = lift.capacity(name);
+    if (capacity.free_milli.size() > pack::kMaxDevices) continue;
+    const auto number = out.scene->add_node(everything.path(name, capacity), name.value(),
+                                            HypotheticalEvictions::state_of(capacity, out.preference));
+    out.scene->fleet().set_gate(number, everything.gate(name, capacity, &unmanaged));
+    numbers[name] = number;
+    out.nodes.push_back(name);
+    if (!capacity.usable || capacity.slices || capacity.idle_gpus() != std::ssize(capacity.free_milli))
+      closed.push_back(number);
+  }
+  for (const AttemptId& id : lift.attempts()) {
+    const Assignment& row = *tables_.assignments.find(id);
+    auto gang = lift.gang(id, numbers);
+    const auto known = asks.find(id);
+    gang.preemptible = gang.movable = known != asks.end();
+    std::vector<std::int32_t> positions;
+    if (gang.movable) {
+      GangRequestBuilder own(row.pod_sets, options_.topology);
+      if (own.read(out.scene->tree(),
+                   [&](std::size_t position) { return everything.gates_of(known->second[position]); })) {
+        // Seats use positions; the gang library numbers sets by their groups.
+        for (auto& seat : gang.placements) seat.set = own.number(static_cast<std::size_t>(seat.set));
+        std::ranges::sort(gang.placements);
+        gang.request = own.request();
+        for (std::int32_t set = 0; set < std::ssize(row.pod_sets); ++set)
+          positions.push_back(static_cast<std::int32_t>(own.position(set)));
+      } else {
+        gang.movable = gang.preemptible = false;
+      }
+    }
+    gang.request.exclusive = is_exclusive(row.pod_sets);
+    out.gangs.push_back({id, row.ns, row.workload, std::move(positions)});
+    out.scene->add(std::move(gang));
+  }
+  for (const auto number : closed) out.scene->close(number);
+  return out;
+}
+
+/// Whether the remaining migrations reclaim the nodes of the step within the cost limit, with every gang on
+/// its chosen nodes.
+bool Defragmentation::step_is_valid(DefragStep& step) const {
+  std::set<WorkloadUid> movers;
+  for (const auto& move : step.moves) {
+    const Assignment* row = tables_.assignments.find(move.id);
+    if (row == nullptr || !row->holds() || !victims_.may_defrag(move.id, *row)) return false;
+    movers.insert(move.id.uid);
+  }
+  HypotheticalState hypothetical{.attempts = {}, .holds = {}, .defrag = true};
+  FreeCapacity free_capacity;
+  if (movers.empty() ||
+      !HypotheticalEvictions::seat(state_, capacities_, allocator_, step, hypothetical, free_capacity))
+    return false;
+  const auto question = defrag_input(movers);
+  std::map<NodeName, plan::NodeId> numbers;
+  for (plan::NodeId node = 0; node < question.nodes.size(); ++node) numbers[question.nodes[node]] = node;
+  plan::NodeReclaim emptying;
+  for (const NodeName& name : step.nodes) {
+    const auto number = numbers.find(name);
+    if (number == numbers.end()) return false;
+    emptying.nodes.push_back(number->second);
+  }
+  std::int64_t lost = 0;
+  for (auto& move : step.moves) {
+    const auto gang = std::ranges::find(question.gangs, move.id, &DefragInput::Gang::id);
+    if (gang == question.gangs.end() || gang->positions.empty()) return false;
+    const auto number = static_cast<plan::GangId>(gang - question.gangs.begin());
+    plan::Step one;
+    one.what = plan::Step::What::kMigrate;
+    one.gang = number;
+    one.from = question.scene->gang(number).placements;
+    for (const HeldCapacity& place : move.places) {
+      const auto node = numbers.find(place.node);
+      const auto set = std::ranges::find(gang->positions, place.set);
+      if (node == numbers.end() || set == gang->positions.end()) return false;
+      one.placements.push_back({static_cast<std::int32_t>(set - gang->positions.begin()), place.index, node->second,
+                                mask_of(place.devices)});
+    }
+    std::ranges::sort(one.placements);
+    emptying.moves.push_back(std::move(one));
+    move.gpu_ms = lost_gpu_ms(*question.scene, number, scratch_.now);
+    move.lost_micro_usd = plan::lost_by(*question.scene, number, question.terms);
+    lost += move.gpu_ms;
+  }
+  if (lost > options_.defrag.max_lost_gpu_seconds * step.gpus * 1000) return false;
+  return plan::still_holds(*question.scene, emptying, question.terms).has_value();
+}
+
+void Defragmentation::request_migration(DefragRun next) {
+  const DefragStep::Move move = next.steps.front().moves.front();
+  if (proposals_.recent_migrations() == 0) next.hour = scratch_.now, next.asked = 0;
+  ++next.asked;
+  rows_.put_defrag(std::move(next));
+  Proposal row;
+  row.state = ProposalState::kProposed;
+  row.move = true;
+  row.number = tables_.meta.edit(0).next_proposal++;
+  row.attempt = move.id.attempt;
+  row.victims.push_back({move.id, move.gpu_ms, {}});
+  row.places = move.places;
+  row.micro_usd = row.lost_micro_usd = move.lost_micro_usd;
+  row.made = row.published_at = scratch_.now;
+  row.publish_count = 1;
+  ++scratch_.out.notes.moves["Made"];
+  rows_.put_proposal(move.id.uid, std::move(row));
+  proposals_.publish_proposal(move.id.uid);
+}
+
+/// Returns whether the plan has a further step to start.
+bool Defragmentation::next_migration() {
+  DefragRun next = state_.defrag_run();
+  DefragStep& step = next.steps.front();
+  if (std::ranges::any_of(step.moves, [this](const auto& move) { return state_.is_migrating(move.id.uid); }))
+    return false;
+  std::erase_if(step.moves, [this](const auto& move) {  // ended or evicted without a migration request
+    const Assignment* row = tables_.assignments.find(move.id);
+    return row == nullptr || !row->holds();
+  });
+  if (!step.moves.empty()) {
+    if (proposals_.recent_migrations() >= options_.defrag.hourly) {
+      proposals_.end_defrag("Budget");
+    } else if (!step_is_valid(step)) {
+      proposals_.end_defrag("Stale");
+    } else {
+      request_migration(std::move(next));
+    }
+    return false;
+  }
+  for (const NodeName& name : step.nodes) {
+    const auto others = pods_.non_member_pods(name);
+    const bool used = std::ranges::any_of(others, [](const Pod* pod) { return !pod->facts.daemon; });
+    if (!tables_.nodes.contains(name) || used || index_.members.contains(name)) continue;
+    ++next.reclaimed;
+    ++scratch_.out.notes.nodes_reclaimed;
+  }
+  next.steps.erase(next.steps.begin());
+  const bool more = next.is_active();
+  rows_.put_defrag(std::move(next));
+  if (!more) proposals_.end_defrag("Done");
+  return more;
+}
+
+/// Stores the steps of the best plan that meet the limits; nothing is migrated yet.
+void Defragmentation::plan_defrag() {
+  const DefragOptions& rules = options_.defrag;
+  DefragRun next = state_.defrag_run();
+  next.next = scratch_.now + rules.every;
+  const auto in_vain = [&](std::string why) {  // a plan that existed keeps its own result
+    next.steps.clear();
+    if (next.made == Instant{}) next.last = std::move(why);
+    rows_.put_defrag(std::move(next));
+  };
+  if (index_.free_capacity.size() > rules.most_nodes) return in_vain("FleetTooLarge");
+  if (std::ranges::any_of(index_.with_proposal, [this](const auto& uid) { return state_.is_migrating(uid); }))
+    return in_vain("UnderWay");
+  const auto question = defrag_input();
+  for (plan::GangId gang = 0; gang < question.gangs.size(); ++gang) {
+    const auto kept = next.refused.find(question.gangs[gang].id.uid);
+    if (kept != next.refused.end() && kept->second > scratch_.now) question.scene->at(gang).movable = false;
+  }
+  auto left = rules.hourly - proposals_.recent_migrations();
+  for (const auto& step : plan::consolidate(*question.scene, question.terms).steps) {
+    DefragStep winning;
+    for (const auto node : step.nodes) {
+      winning.nodes.push_back(question.nodes[node]);
+      winning.gpus += tables_.nodes.find(question.nodes[node])->facts.gpus;
+    }
+    const auto count = std::ssize(step.moves);
+    const bool worth =
+        winning.gpus >= rules.least_gpus * count && step.gpu_seconds <= rules.max_lost_gpu_seconds * winning.gpus;
+    left -= count;
+    if (!worth || left < 0) break;  // later steps depend on it
+    for (const auto& move : step.moves) {
+      const auto& gang = question.gangs[move.gang];
+      auto& one = winning.moves.emplace_back();
+      one.id = gang.id;
+      one.gpu_ms = lost_gpu_ms(*question.scene, move.gang, scratch_.now);
+      one.lost_micro_usd = move.cost.lost_work;
+      for (const auto& seat : move.placements) {
+        const NodeName& node = question.nodes[seat.node];
+        one.places.push_back({gang.positions[static_cast<std::size_t>(seat.set)], seat.rank, node,
+                              devices_in(node, seat.devices, question.scene->pod(move.gang, seat.set).gpu_milli)});
+      }
+    }
+    next.steps.push_back(std::move(winning));
+  }
+  HypotheticalState hypothetical{.attempts = {}, .holds = {}, .defrag = true};
+  FreeCapacity free_capacity;
+  for (std::size_t i = 0; i < next.steps.size(); ++i) {
+    if (!HypotheticalEvictions::seat(state_, capacities_, allocator_, next.steps[i], hypothetical, free_capacity))
+      next.steps.resize(i);
+  }
+  if (!next.is_active()) return in_vain("NoDefragmentationGain");
+  next.nodes = next.gpus = next.moves = next.gpu_ms = next.lost_micro_usd = next.reclaimed = 0;
+  for (const DefragStep& step : next.steps) {
+    next.nodes += std::ssize(step.nodes);
+    next.gpus += step.gpus;
+    next.moves += std::ssize(step.moves);
+    for (const auto& move : step.moves) next.gpu_ms += move.gpu_ms, next.lost_micro_usd += move.lost_micro_usd;
+  }
+  next.made = scratch_.now;
+  next.last.clear();
+  rows_.put_defrag(std::move(next));
+}
+
+void Defragmentation::run_defrag() {
+  if (!state_.synced()) return;
+  if (!options_.defrag.on) {
+    if (state_.defrag_run().is_active()) proposals_.end_defrag("Disabled");
+    return;
+  }
+  if (!state_.defrag_run().is_active()) {
+    if (state_.defrag_run().next > scratch_.now) return;
+    rows_.refresh_scores();
+    plan_defrag();
+  }
+  while (state_.defrag_run().is_active() && next_migration()) {
+  }
+}
+
+void Defragmentation::advance_migration(const WorkloadUid& uid) {
+  const Proposal& row = *tables_.proposals.find(uid);
+  if (row.state == ProposalState::kAccepted) {
+    if (row.published_at + options_.defrag.settle <= scratch_.now) proposals_.end_migration(uid, "Late");
+    return;
+  }
+  if (row.published_at + options_.preemption.answer > scratch_.now) return;
+  if (row.publish_count >= options_.preemption.max_publications) return proposals_.end_migration(uid, "Unanswered");
+  DefragStep step = state_.defrag_run().is_active() ? state_.defrag_run().steps.front() : DefragStep{};
+  if (!step_is_valid(step)) return proposals_.end_migration(uid, "Stale");
+  Proposal& again = tables_.proposals.edit(uid);
+  again.published_at = scratch_.now;
+  ++again.publish_count;
+  proposals_.publish_proposal(uid);
+}
+
+}  // namespace qm::placement

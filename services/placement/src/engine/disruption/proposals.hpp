@@ -1,0 +1,52 @@
+#pragma once
+#include "engine/rows.hpp"
+#include "engine/state.hpp"
+
+#include <string>
+
+namespace qm::placement {
+
+/// Life cycle of preemption proposals and of the migrations of the defragmentation run: published, answered, ended.
+/// The searches that make them are in Preemption, MigPreemption and Defragmentation.
+class Proposals {
+ public:
+  Proposals(State& state, Rows& rows)
+      : state_(state),
+        options_(state.options),
+        tables_(state.tables),
+        index_(state.index),
+        scratch_(state.scratch),
+        rows_(rows) {}
+
+  void publish_proposal(const WorkloadUid& uid);
+  /// Ends the proposal. Its history stays, and so do the targets of victims that are migrating already.
+  void drop_proposal(const WorkloadUid& uid, std::string why, Instant next);
+  void forget_proposal(const WorkloadUid& uid);
+  /// Handles admission's answer to a proposal.
+  void on_answer(const WorkloadUpdated& update);
+  /// Moves the targets of accepted migrations, and of victims that have left before the answer, to rows of
+  /// their own. These rows are not published.
+  void start_migrations(const WorkloadUid& to);
+  /// Ends the plan: no more migrations are requested, and unanswered ones are withdrawn. Accepted ones keep
+  /// their target capacity.
+  void end_defrag(const std::string& why);
+  /// Ends a migration and releases the capacity held for it. A migration that did not reach its target ends the
+  /// plan.
+  void end_migration(const WorkloadUid& uid, const std::string& why);
+  /// Updates a migration by the workload's state: in progress, placed, or ended otherwise.
+  void review_migration(const WorkloadUid& uid);
+  /// Migrations requested in the current hour.
+  [[nodiscard]] std::int64_t recent_migrations() const;
+
+ private:
+  void on_migration_answer(const WorkloadUid& uid, const ProposalAnswer& answer);
+
+  State& state_;
+  const Options& options_;
+  Tables& tables_;
+  Index& index_;
+  Scratch& scratch_;
+  Rows& rows_;
+};
+
+}  // namespace qm::placement
