@@ -6,9 +6,9 @@
 #include "engine/allocator/rule_book_constraints.hpp"
 #include "engine/allocator/volume_limits.hpp"
 #include "engine/disruption/gang_recovery.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "qm/placement/engine.hpp"
 #include "qm/placement/nearness.hpp"
-#include "qm/placement/rules/text.hpp"
 
 #include <algorithm>
 #include <bit>

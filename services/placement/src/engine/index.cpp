@@ -1,9 +1,9 @@
 // Derived indexes, laws and digest.
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "qm/placement/engine.hpp"
 #include "qm/placement/ownership.hpp"
-#include "qm/placement/rules/text.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // Reconciles one attempt with its pods and with the state from admission: level-triggered and idempotent.
 #include "engine/allocator/mounts.hpp"
 #include "qm/base/assert.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "qm/placement/engine.hpp"
-#include "qm/placement/rules/text.hpp"
 
 #include <algorithm>
 

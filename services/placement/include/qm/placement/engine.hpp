@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/kube_rules/rule_book.hpp"
 #include "qm/placement/commands.hpp"
 #include "qm/placement/defrag_input.hpp"
 #include "qm/placement/diagnosis.hpp"
@@ -6,7 +7,6 @@
 #include "qm/placement/placement_request.hpp"
 #include "qm/placement/policy.hpp"
 #include "qm/placement/preference.hpp"
-#include "qm/placement/rules/rule_book.hpp"
 #include "qm/placement/shortlists.hpp"
 #include "qm/placement/topology_placement.hpp"
 

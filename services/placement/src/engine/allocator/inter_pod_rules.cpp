@@ -2,7 +2,7 @@
 #include "engine/allocator/mounts.hpp"
 #include "engine/allocator/rule_book_constraints.hpp"
 #include "qm/base/assert.hpp"
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 
 #include <algorithm>
 #include <limits>
