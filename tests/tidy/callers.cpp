@@ -349,7 +349,7 @@ const std::vector<Uncalled>& known_uncalled() {
       {"services/placement/include/qm/placement/plan/plan.hpp",
        {"apply_plan"},
        "tests and a benchmark replay plans; production executes them through admission"},
-      {"services/placement/include/qm/placement/rules/rule_book.hpp",
+      {"libs/kube_rules/include/qm/kube_rules/rule_book.hpp",
        {"drop_namespace"},
        "labels of namespaces, a rule of kube-scheduler whose input placement does not watch yet"},
   };

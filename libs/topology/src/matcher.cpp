@@ -3,17 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace qm::topology {
 namespace {
 
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
-}
+using kube_rules::Requirement, kube_rules::SelectorTerm, kube_rules::whole_number;
 
 /// A requirement in the word ids of one matcher.
 struct CompiledRequirement {
@@ -73,16 +67,6 @@ std::string text_of(const Taint& t) {
 
 }  // namespace
 
-std::optional<Requirement::Op> op_of(std::string_view label) {
-  if (label == "In") return Requirement::Op::kIn;
-  if (label == "NotIn") return Requirement::Op::kNotIn;
-  if (label == "Exists") return Requirement::Op::kExists;
-  if (label == "DoesNotExist") return Requirement::Op::kDoesNotExist;
-  if (label == "Gt") return Requirement::Op::kGt;
-  if (label == "Lt") return Requirement::Op::kLt;
-  return std::nullopt;
-}
-
 LabelId Matcher::intern(const std::string& label) {
   const auto [it, fresh] = ids.try_emplace(label, static_cast<LabelId>(words.size()));
   if (fresh) words.push_back(label);
@@ -122,7 +106,8 @@ struct LeafMatcher::Compiled {
   std::vector<std::pair<std::int64_t, CompiledTerm>> preferred;
 };
 
-LeafMatcher::LeafMatcher(const Topology& topology, const PodRules& rules) : rules_(std::make_unique<Compiled>()) {
+LeafMatcher::LeafMatcher(const Topology& topology, const kube_rules::NodeConstraints& rules)
+    : rules_(std::make_unique<Compiled>()) {
   const Matcher* m = topology.matcher_.get();
   rules_->matcher = m;
   if (m == nullptr) return;

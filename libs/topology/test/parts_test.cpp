@@ -7,6 +7,7 @@
 namespace qm::topology {
 namespace parts_test {
 
+using kube_rules::NodeConstraints, kube_rules::Requirement, kube_rules::SelectorTerm;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -59,7 +60,7 @@ TEST(LeafMatcher, ExpressionsOfKubernetes) {
   const Topology topology(names, {"default", {kHost}, {}, {}}, nodes);
   using Op = Requirement::Op;
   const auto matches = [&](SelectorTerm term) {
-    PodRules rules;
+    NodeConstraints rules;
     rules.required = {std::move(term)};
     const LeafMatcher matcher(topology, rules);
     std::string out;
@@ -75,7 +76,7 @@ TEST(LeafMatcher, ExpressionsOfKubernetes) {
   EXPECT_EQ(matches({{}, {{"metadata.name", Op::kIn, {"n2"}}}}), "01");
   EXPECT_EQ(matches({}), "00") << "an empty term matches nothing";
 
-  PodRules rules;
+  NodeConstraints rules;
   rules.preferred = {{5, {{{"zone", Op::kIn, {"a"}}}, {}}}, {3, {{{"zone", Op::kExists, {}}}, {}}}, {7, {}}};
   const LeafMatcher matcher(topology, rules);
   EXPECT_EQ(matcher.preference(0), 8);
@@ -88,7 +89,7 @@ TEST(LeafMatcher, TaintsOfThePodAndOfTheFlavorAreTolerated) {
       {"n1", {{kHost, "x1"}}, {{"gpu", "yes", "NoSchedule"}, {"spot", "", "NoExecute"}}, {}, true, true},
       {"n2", {{kHost, "x2"}}, {{"old", "", "PreferNoSchedule"}}, {}, true, true}};
   const Topology topology(names, {"default", {kHost}, {}, {{"gpu", "Exists", "", ""}}}, nodes);
-  PodRules rules;
+  NodeConstraints rules;
   const LeafMatcher strict(topology, rules);
   EXPECT_EQ(strict.of(0), LeafMatcher::Verdict::kTaint);
   EXPECT_EQ(strict.taint_in_the_way(0), "spot:NoExecute");

@@ -118,7 +118,7 @@ TEST(Search, PreferencesOfNodesPrecedeFreeCapacity) {
   for (const bool respected : {false, true}) {
     World world(kThree, kNodes, {.preferred_affinity = respected});
     auto pods = world.pods(1, required(kHost));
-    pods.rules.preferred = {{10, {{{"zone", Requirement::Op::kIn, {"a"}}}, {}}}};
+    pods.rules.preferred = {{10, {{{"zone", kube_rules::Requirement::Op::kIn, {"a"}}}, {}}}};
     EXPECT_EQ(world.assign(pods), respected ? "main x1:1" : "main x2:1");
     pods.count = 9;
     EXPECT_EQ(world.assign(pods), "main topology \"default\" allows to fit only 8 out of 9 pod(s)");
@@ -134,7 +134,7 @@ TEST(Search, ReportsTheFailedConstraints) {
   )");
   auto pods = world.pods(1, required(kHost));
   pods.rules.node_selector = {{"zone", "a"}};
-  pods.rules.required = {{{{{"gpu", Requirement::Op::kDoesNotExist, {}}}, {}}}};
+  pods.rules.required = {{{{{"gpu", kube_rules::Requirement::Op::kDoesNotExist, {}}}, {}}}};
   EXPECT_EQ(world.assign(pods),
             "main topology \"default\" doesn't allow to fit any of 1 pod(s). Total nodes: 4; excluded: affinity: 1, "
             "nodeSelector: 1, resource \"cpu\": 1, taint \"spot:NoSchedule\": 1");

@@ -14,7 +14,7 @@ namespace qm::admission::vectors {
 namespace {
 
 using namespace topology;
-using kueue::pod_rules, kueue::replacement_of, kueue::topology_assignment, kueue::topology_node,
+using kueue::node_constraints, kueue::replacement_of, kueue::topology_assignment, kueue::topology_node,
     kueue::topology_request, kueue::topology_requests;
 
 // ---- reading ----
@@ -40,7 +40,7 @@ PodSetRequest pod_set_of(ResourceNames& names, const Json& json) {
     out.topology = topology_request(json["topologyRequest"]).value_or(TopologyRequest{});
   out.implied = !out.topology;
   if (json.contains("podSetGroupName")) out.group = json["podSetGroupName"].string();
-  out.rules = pod_rules(json["nodeSelector"], json["tolerations"], json["nodeAffinity"]);
+  out.rules = node_constraints(json["nodeSelector"], json["tolerations"], json["nodeAffinity"]);
   if (!json["previousAssignment"].is_null()) out.previous = topology_assignment(json["previousAssignment"]);
   return out;
 }
@@ -129,7 +129,7 @@ std::string replay_search(const Json& record) {
   std::vector<Node> nodes;
   for (const auto& n : input["nodes"].items()) nodes.push_back(topology_node(names, n));
   const Flavor flavor{"default", strings_of(input["levels"]), labels_of(input["nodeLabels"]),
-                      pod_rules({}, input["tolerations"], {}).tolerations};
+                      node_constraints({}, input["tolerations"], {}).tolerations};
   std::vector<PodSetRequest> pod_sets;
   for (Json p : input["podSets"].items()) {
     auto& asked = p.set("topologyRequest");

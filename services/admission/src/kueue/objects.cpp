@@ -76,7 +76,7 @@ void add_updates(const Json& checks, topology::PodSetRequest& request) {
   for (const auto& check : checks.items()) {
     for (const auto& update : check["podSetUpdates"].items()) {
       if (update["name"].string() != request.name) continue;
-      const auto more = pod_rules(update["nodeSelector"], update["tolerations"], {});
+      const auto more = node_constraints(update["nodeSelector"], update["tolerations"], {});
       for (const auto& [key, value] : more.node_selector) request.rules.node_selector[key] = value;
       auto& tolerations = request.rules.tolerations;
       tolerations.insert(tolerations.end(), more.tolerations.begin(), more.tolerations.end());
@@ -375,7 +375,7 @@ topology::PodSetRequest Objects::nodes_of(const Json& pod_set, const std::map<st
   out.name = pod_set["name"].string();
   out.topology = topology_request(asked);
   if (asked.contains("podSetGroupName")) out.group = asked["podSetGroupName"].string();
-  out.rules = pod_rules(pod["nodeSelector"], pod["tolerations"], pod["affinity"]["nodeAffinity"]);
+  out.rules = node_constraints(pod["nodeSelector"], pod["tolerations"], pod["affinity"]["nodeAffinity"]);
   for (const auto& [resource, amount] : each) {
     topology::add(out.per_pod, {{topologies->names().intern(resource), amount}});
   }

@@ -8,6 +8,7 @@ namespace qm::admission::kueue {
 namespace {
 
 using namespace topology;
+using kube_rules::NodeConstraints, kube_rules::Requirement, kube_rules::SelectorTerm;
 
 std::vector<std::string> strings_of(const Json& json) {
   std::vector<std::string> out;
@@ -24,7 +25,7 @@ Labels labels_of(const Json& json) {
 std::vector<Requirement> requirements_of(const Json& json) {
   std::vector<Requirement> out;
   for (const auto& r : json.items()) {
-    const auto op = op_of(r["operator"].string());
+    const auto op = kube_rules::op_of(r["operator"].string());
     if (op) out.push_back({r["key"].string(), *op, strings_of(r["values"])});
   }
   return out;
@@ -96,8 +97,8 @@ topology::Node topology_node(ResourceNames& names, const Json& node) {
   return out;
 }
 
-PodRules pod_rules(const Json& node_selector, const Json& tolerations, const Json& node_affinity) {
-  PodRules out;
+NodeConstraints node_constraints(const Json& node_selector, const Json& tolerations, const Json& node_affinity) {
+  NodeConstraints out;
   out.node_selector = labels_of(node_selector);
   for (const auto& t : tolerations.items()) {
     out.tolerations.push_back(

@@ -2,7 +2,7 @@
 #include "qm/placement/commands.hpp"
 #include "qm/placement/placement_request.hpp"
 #include "qm/placement/preference.hpp"
-#include "qm/placement/rules/rule_book.hpp"
+#include "qm/kube_rules/rule_book.hpp"
 #include "qm/placement/shortlists.hpp"
 
 #include <map>

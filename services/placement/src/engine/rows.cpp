@@ -3,7 +3,7 @@
 
 #include "qm/base/assert.hpp"
 #include "qm/placement/ownership.hpp"
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 
 #include "qm/base/log.hpp"
 #include "qm/config/needs.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "qm/model/quantity.hpp"
-#include "qm/placement/rules/text.hpp"
 #include "qm/placement/shell.hpp"
 #include "shell/rules_json.hpp"
 #include "shell/solo.hpp"

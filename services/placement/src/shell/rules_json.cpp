@@ -4,16 +4,15 @@
 #include "qm/base/log.hpp"
 #include "qm/config/requests.hpp"
 #include "qm/kube/client.hpp"
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 namespace qm::placement {
 namespace {
 
-using namespace rules;
+using namespace kube_rules;
 
 constexpr const char* kRequired = "requiredDuringSchedulingIgnoredDuringExecution";
 constexpr const char* kPreferred = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -93,17 +92,11 @@ Result<Labels> labels(const Field& at) {
 
 // ---- nodes ----
 
-bool is_number(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 Result<Requirement> requirement(const Field& at) {
   Requirement out;
   QM_ASSIGN(out.key, needed_word(at["key"]));
   QM_ASSIGN(const auto op, needed_word(at["operator"]));
-  const auto known = topology::op_of(op);
+  const auto known = op_of(op);
   if (!known) {
     return at["operator"].refuse(fmt::format("is \"{}\"", op), "one of In, NotIn, Exists, DoesNotExist, Gt, Lt");
   }
@@ -117,7 +110,7 @@ Result<Requirement> requirement(const Field& at) {
   if ((out.op == Op::kExists || out.op == Op::kDoesNotExist) && !out.values.empty()) {
     return values.refuse("has values", fmt::format("{} allows no values", op));
   }
-  if ((out.op == Op::kGt || out.op == Op::kLt) && (out.values.size() != 1 || !is_number(out.values.front()))) {
+  if ((out.op == Op::kGt || out.op == Op::kLt) && (out.values.size() != 1 || !whole_number(out.values.front()))) {
     return values.refuse("is not one whole number", fmt::format("{} needs one whole number", op));
   }
   return out;

@@ -3,8 +3,8 @@
 #include "qm/base/digest.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/config/needs.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "qm/placement/ownership.hpp"
-#include "qm/placement/rules/text.hpp"
 #include "qm/placement/shell.hpp"
 #include "shell/rules_json.hpp"
 

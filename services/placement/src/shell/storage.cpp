@@ -1,7 +1,7 @@
 // Converts claims, volumes, storage classes and attach limits of nodes to facts. A reach that
 // cannot be parsed is logged and does not limit placement.
 #include "qm/base/log.hpp"
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "qm/placement/shell.hpp"
 #include "shell/objects.hpp"
 #include "shell/rules_json.hpp"

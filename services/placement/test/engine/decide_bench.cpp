@@ -1,8 +1,8 @@
 // The time that the engine needs for a decision: on a fleet in use to nine tenths, one workload
 // finishes and one is submitted, a step each; and gangs whose own pods have anti-affinity, or
 // spread, so that each pod changes where the next may be placed.
+#include "qm/kube_rules/text.hpp"
 #include "qm/placement/engine.hpp"
-#include "qm/placement/rules/text.hpp"
 
 #include <benchmark/benchmark.h>
 

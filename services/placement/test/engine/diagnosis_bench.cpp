@@ -1,7 +1,7 @@
 // The time of a refusal with its reasons: a gang that lacks a selector, a toleration, a model and GPUs,
 // on a number of nodes; and, in the engine, gangs whose claims, neighbors and type prevent placement.
+#include "qm/kube_rules/text.hpp"
 #include "qm/placement/engine.hpp"
-#include "qm/placement/rules/text.hpp"
 
 #include <benchmark/benchmark.h>
 

@@ -1,6 +1,6 @@
 // Why a gang is unschedulable when claims, neighbors and defaults prevent placement, and the
 // remedies: cases, and random fleets where the engine tries each remedy.
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>

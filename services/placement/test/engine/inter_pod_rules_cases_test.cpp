@@ -1,5 +1,5 @@
 // Pods with rules about nodes and about other pods, from the facts of the pods to their placement.
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Generated histories: for any inputs in any order, the laws hold after every step, a restart
 // changes nothing, and the order of facts inside a batch does not matter. Script::step adds the
 // audit and the undo check to each step.
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>

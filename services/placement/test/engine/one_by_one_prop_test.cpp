@@ -1,8 +1,8 @@
 // place_gang() compared with a scan of all nodes for each pod, or for each node that is used: over
 // generated fleets, rules and gangs.
+#include "qm/kube_rules/rule_book.hpp"
 #include "qm/placement/nearness.hpp"
 #include "qm/placement/preference.hpp"
-#include "qm/placement/rules/rule_book.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Volumes of individual pods, and attach limits of nodes: the same decisions as kube-scheduler's
 // VolumeBinding and NodeVolumeLimits.
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "test/engine/preemption_fixture.hpp"
 
 #include <random>

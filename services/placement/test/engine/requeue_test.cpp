@@ -1,5 +1,5 @@
 // Pending workloads that were short: which change of capacity puts them on the requeue list, and when they leave it.
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>

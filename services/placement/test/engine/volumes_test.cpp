@@ -1,5 +1,5 @@
 // Pods whose claims restrict where they may run, pod limits of nodes, and nearby data.
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #pragma once
 #include "qm/kube/client.hpp"
-#include "qm/placement/rules/rule_book.hpp"
+#include "qm/kube_rules/rule_book.hpp"
 #include "qm/testing/testing.hpp"
 #include "src/shell/rules_json.hpp"
 

@@ -2,15 +2,15 @@
 #include "src/shell/rules_json.hpp"
 
 #include "qm/config/manifest.hpp"
-#include "qm/placement/rules/node_rules.hpp"
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/node_rules.hpp"
+#include "qm/kube_rules/text.hpp"
 
 #include <gtest/gtest.h>
 
 namespace qm::placement {
 namespace rules_json_test {
 
-using namespace rules;
+using namespace kube_rules;
 
 Json parse(std::string_view text) {
   auto read = Json::parse(text);

@@ -1,6 +1,6 @@
 #pragma once
+#include "qm/kube_rules/node_selector.hpp"
 #include "qm/topology/resources.hpp"
-#include "qm/topology/rules.hpp"
 #include "qm/topology/tree.hpp"
 
 #include <map>
@@ -64,7 +64,7 @@ struct PodSetRequest {
   std::optional<TopologyRequest> topology;
   bool implied = false;              ///< no topology was requested, but the queue has only flavors with one
   std::optional<std::string> group;  ///< pod sets of a group are placed together: a leader of one pod, and workers
-  PodRules rules;
+  kube_rules::NodeConstraints rules;
   std::optional<Assignment> previous;  ///< of the workload slice that this one replaces
 };
 

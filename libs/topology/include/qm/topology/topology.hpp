@@ -1,6 +1,6 @@
 #pragma once
+#include "qm/kube_rules/node_selector.hpp"
 #include "qm/topology/resources.hpp"
-#include "qm/topology/rules.hpp"
 #include "qm/topology/tree.hpp"
 
 #include <memory>
@@ -91,7 +91,7 @@ class Topology {
 class LeafMatcher {
  public:
   enum class Verdict : std::uint8_t { kMatches, kTaint, kSelector, kAffinity };
-  LeafMatcher(const Topology& topology, const PodRules& rules);
+  LeafMatcher(const Topology& topology, const kube_rules::NodeConstraints& rules);
   ~LeafMatcher();
   LeafMatcher(const LeafMatcher&) = delete;
   LeafMatcher& operator=(const LeafMatcher&) = delete;

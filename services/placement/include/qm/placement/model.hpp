@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/table.hpp"
 #include "qm/base/time.hpp"
+#include "qm/kube_rules/pod_rules.hpp"
 #include "qm/model/resources.hpp"
 #include "qm/placement/mig/node_layout.hpp"
 #include "qm/placement/mig_repartition.hpp"
@@ -17,6 +18,8 @@
 #include <vector>
 
 namespace qm::placement {
+
+namespace rules = kube_rules;  ///< constraints of pods and nodes, as kube-scheduler evaluates them
 
 /// Number of pods where there is no limit.
 inline constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int32_t>::max();

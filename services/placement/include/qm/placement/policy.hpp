@@ -1,6 +1,6 @@
 #pragma once
+#include "qm/kube_rules/node_set.hpp"
 #include "qm/placement/model.hpp"
-#include "qm/placement/rules/node_set.hpp"
 
 #include <array>
 #include <cstdint>

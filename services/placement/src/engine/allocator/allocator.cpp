@@ -6,7 +6,7 @@
 #include "engine/allocator/rule_book_constraints.hpp"
 #include "engine/allocator/volume_limits.hpp"
 #include "qm/placement/nearness.hpp"
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 
 #include <algorithm>
 #include <bit>

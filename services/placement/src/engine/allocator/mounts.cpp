@@ -1,8 +1,8 @@
 // The node constraints of a pod's claims.
 #include "engine/allocator/mounts.hpp"
 
-#include "qm/placement/rules/node_rules.hpp"
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/node_rules.hpp"
+#include "qm/kube_rules/text.hpp"
 
 #include <algorithm>
 #include <array>

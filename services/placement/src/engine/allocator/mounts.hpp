@@ -1,7 +1,7 @@
 #pragma once
+#include "qm/kube_rules/pod_rules.hpp"
 #include "qm/placement/model.hpp"
 #include "qm/placement/placement_request.hpp"
-#include "qm/placement/rules/pod_rules.hpp"
 
 namespace qm::placement {
 

@@ -1,7 +1,7 @@
 // The pods and claims of each node, as the inter-pod rules and the volume limits see them.
 #include "engine/allocator/pod_book.hpp"
 
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "engine/allocator/volume_limits.hpp"
 
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,8 +1,8 @@
 #include "engine/diagnosis/feasibility_counts.hpp"
 
 #include "qm/base/lookup.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "qm/placement/numa.hpp"
-#include "qm/placement/rules/text.hpp"
 #include "qm/placement/topology_placement.hpp"
 
 #include <algorithm>

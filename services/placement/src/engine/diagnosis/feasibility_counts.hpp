@@ -1,6 +1,6 @@
 #pragma once
+#include "qm/kube_rules/pod_rules.hpp"
 #include "qm/placement/diagnosis.hpp"
-#include "qm/placement/rules/pod_rules.hpp"
 
 #include <array>
 #include <map>

@@ -4,8 +4,8 @@
 #include "engine/allocator/mounts.hpp"
 #include "engine/allocator/volume_limits.hpp"
 #include "engine/diagnosis/feasibility_counts.hpp"
-#include "qm/placement/rules/node_rules.hpp"
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/node_rules.hpp"
+#include "qm/kube_rules/text.hpp"
 
 #include <algorithm>
 

@@ -13,8 +13,8 @@ namespace qm::admission::kueue {
 /// A map of quantities, or of canonical integers.
 [[nodiscard]] topology::Requests topology_requests(topology::ResourceNames& names, const Json& quantities);
 [[nodiscard]] topology::Node topology_node(topology::ResourceNames& names, const Json& node);
-[[nodiscard]] topology::PodRules pod_rules(const Json& node_selector, const Json& tolerations,
-                                           const Json& node_affinity);
+[[nodiscard]] kube_rules::NodeConstraints node_constraints(const Json& node_selector, const Json& tolerations,
+                                                           const Json& node_affinity);
 /// The topologyRequest of a pod set; empty if it requests no topology, even if it names its group.
 [[nodiscard]] std::optional<topology::TopologyRequest> topology_request(const Json& request);
 /// A topologyAssignment as in the API, compressed, or with its domains listed one by one.

@@ -1,13 +1,13 @@
 #pragma once
-#include "qm/placement/rules/node_rules.hpp"
-#include "qm/placement/rules/rule_book.hpp"
+#include "qm/kube_rules/node_rules.hpp"
+#include "qm/kube_rules/rule_book.hpp"
 
 #include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 
-namespace qm::placement::rules::testing {
+namespace qm::kube_rules::testing {
 
 /// A cluster as plain lists, and the result of the scheduler's filters when they evaluate everything each time.
 struct World {
@@ -160,4 +160,4 @@ inline std::set<std::string> names(const RuleBook& book, const NodeSet& nodes) {
   return out;
 }
 
-}  // namespace qm::placement::rules::testing
+}  // namespace qm::kube_rules::testing

@@ -1,24 +1,16 @@
 // The conditions on a node alone, one small object each.
-#include "qm/placement/rules/node_rules.hpp"
+#include "qm/kube_rules/node_rules.hpp"
 
-#include "rules/print.hpp"
+#include "print.hpp"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 namespace {
 
 constexpr std::string_view kNodeNameField = "metadata.name";
 const Taint kCordoned{"node.kubernetes.io/unschedulable", "", "NoSchedule"};
-
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
-}
 
 const std::string* label_of(const NodeView& node, const std::string& key) {
   const auto found = node.labels.find(key);
@@ -28,7 +20,7 @@ const std::string* label_of(const NodeView& node, const std::string& key) {
 std::string words_of_term(const SelectorTerm& term) {
   std::string out;
   for (const auto* list : {&term.labels, &term.fields}) {
-    for (const Requirement& r : *list) out += (out.empty() ? "" : " and ") + rules::words_of(r);
+    for (const Requirement& r : *list) out += (out.empty() ? "" : " and ") + kube_rules::words_of(r);
   }
   return out.empty() ? "nothing" : out;
 }
@@ -79,7 +71,7 @@ class Affinity final : public NodeRule {
     return !pod.required || matches(*pod.required, node);
   }
   [[nodiscard]] std::string words(const PodRules& pod, const NodeView&) const override {
-    return fmt::format("outside the node affinity ({})", rules::words_of(*pod.required));
+    return fmt::format("outside the node affinity ({})", kube_rules::words_of(*pod.required));
   }
   [[nodiscard]] std::string concerns(const PodRules& pod) const override {
     return pod.required ? Print().each(*pod.required).text() : "";
@@ -110,7 +102,7 @@ class Volumes final : public NodeRule {
   }
   [[nodiscard]] std::string words(const PodRules& pod, const NodeView& node) const override {
     const VolumeReach& volume = *out_of_reach(pod, node);
-    return fmt::format("out of reach of volume {} ({})", volume.name, rules::words_of(volume.nodes));
+    return fmt::format("out of reach of volume {} ({})", volume.name, kube_rules::words_of(volume.nodes));
   }
   [[nodiscard]] std::string concerns(const PodRules& pod) const override { return Print().each(pod.volumes).text(); }
 
@@ -224,4 +216,4 @@ const NodePreference& soft_taints() {
   return preference;
 }
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

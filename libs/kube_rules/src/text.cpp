@@ -1,11 +1,11 @@
 // Templates as text: the words and numbers that Print writes, in the order of the members, after the format number.
-#include "qm/placement/rules/text.hpp"
+#include "qm/kube_rules/text.hpp"
 
-#include "rules/print.hpp"
+#include "print.hpp"
 
 #include <charconv>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 namespace {
 
 constexpr std::int64_t kFormat = 1;
@@ -135,4 +135,4 @@ bool names_own_claims(std::string_view text) { return format_of(text) == kWithOw
 
 bool names_claims(std::string_view text) { return format_of(text) == kWithClaims || names_own_claims(text); }
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

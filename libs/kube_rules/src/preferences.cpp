@@ -1,10 +1,10 @@
 // Scores nodes by the soft rules, in integers: each rule gives 0 to 100, and the scheduler's weights combine them.
-#include "rules/state.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 #include <bit>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 namespace {
 
 constexpr std::int64_t kMost = 100;
@@ -157,4 +157,4 @@ std::vector<Preference> RuleBook::preferences(TemplateId id, const NodeSet& amon
   return sum.nodes();
 }
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

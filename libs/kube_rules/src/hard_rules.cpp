@@ -1,11 +1,11 @@
 // The hard rules, one small object each, and the queries on them.
-#include "rules/rules.hpp"
+#include "hard_rules.hpp"
 
 #include "qm/base/assert.hpp"
 
 #include <algorithm>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 namespace {
 
 class OnTheNode final : public Rule {
@@ -312,4 +312,4 @@ RuleBook::Sizes RuleBook::sizes() const {
           s.balances.size(),   s.keys.size()};
 }
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

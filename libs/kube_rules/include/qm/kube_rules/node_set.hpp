@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 /// Index of a node in a RuleBook. It is constant while the node exists, and implies no order.
 using NodeIndex = std::uint32_t;
@@ -85,4 +85,4 @@ class NodeSet {
   std::vector<std::uint64_t> words_;
 };
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

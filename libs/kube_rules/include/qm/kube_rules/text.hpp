@@ -1,11 +1,11 @@
 #pragma once
-#include "qm/placement/rules/pod_rules.hpp"
+#include "qm/kube_rules/pod_rules.hpp"
 
 #include <optional>
 #include <string>
 #include <string_view>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 /// Converts a template to one line of text for rows and observations, and back. Equal templates have equal
 /// texts.
@@ -17,4 +17,4 @@ namespace qm::placement::rules {
 [[nodiscard]] bool names_claims(std::string_view text);
 [[nodiscard]] bool names_own_claims(std::string_view text);
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

@@ -1,10 +1,10 @@
 // Adds, changes and removes nodes. When a node changes, its pods are removed from every count and
 // added again with the node's new values.
-#include "rules/state.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 void Key::join(NodeIndex node, const Labels& labels) {
   const auto label = labels.find(name);
@@ -162,4 +162,4 @@ void RuleBook::State::drop_node(const NodeName& name) {
   free_slot(node);
 }
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

@@ -1,11 +1,11 @@
 // Spread, affinity between pods, host ports and requests, case by case with their pitfalls, as
 // documented by Kubernetes and kube-scheduler.
-#include "qm/placement/rules/rule_book.hpp"
+#include "qm/kube_rules/rule_book.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 namespace rule_book_test {
 
 using Op = LabelRequirement::Op;
@@ -424,4 +424,4 @@ TEST_F(RuleBookCases, ScheduleAnywayPrefersEmptyDomains) {
 }
 
 }  // namespace rule_book_test
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

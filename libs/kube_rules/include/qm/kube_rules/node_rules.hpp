@@ -1,11 +1,11 @@
 #pragma once
-#include "qm/placement/rules/pod_rules.hpp"
+#include "qm/kube_rules/pod_rules.hpp"
 
 #include <span>
 #include <string>
 #include <string_view>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 /// Evaluates one expression against the label's value; null if the node has no such label.
 ///
@@ -54,4 +54,4 @@ class NodePreference {
 /// Number of taints with effect PreferNoSchedule that the pod does not tolerate.
 [[nodiscard]] const NodePreference& soft_taints();
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

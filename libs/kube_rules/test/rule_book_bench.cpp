@@ -1,14 +1,14 @@
 // Pods with inter-pod constraints, one by one on a large fleet: nodes in zones of a hundred, each with
 // capacity for 110 pods. Half as many pods as nodes are running; each new pod replaces the oldest one.
 // A pod is queried, placed on the first feasible node, and counted there; all of it is timed.
-#include "qm/placement/rules/rule_book.hpp"
+#include "qm/kube_rules/rule_book.hpp"
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
 #include <deque>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 namespace {
 
 class Fleet {
@@ -119,4 +119,4 @@ BENCHMARK(spread_zone_and_host)->Arg(5000)->UseRealTime();
 BENCHMARK(preferences)->Arg(5000)->UseRealTime();
 
 }  // namespace
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

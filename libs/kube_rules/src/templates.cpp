@@ -1,10 +1,10 @@
 // Compiles a template for its first holder, and releases its parts with the last holder.
-#include "rules/print.hpp"
-#include "rules/state.hpp"
+#include "print.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 namespace {
 
 /// The weight by which the required affinity of existing pods attracts the pods that it selects:
@@ -282,4 +282,4 @@ void RuleBook::State::release(TemplateId id) {
   });
 }
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

@@ -1,9 +1,9 @@
 // Adds, changes and removes pods, and updates the counts that include them.
-#include "rules/state.hpp"
+#include "state.hpp"
 
 #include <algorithm>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 bool Term::matches(const Namespace& ns, const Labels& ns_labels, const Labels& labels) const {
   if (!pods || !pods->matches(labels)) return false;
@@ -173,4 +173,4 @@ void RuleBook::State::put_namespace(const Namespace& ns, const Labels* labels) {
   });
 }
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

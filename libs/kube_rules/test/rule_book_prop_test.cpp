@@ -1,14 +1,14 @@
 // The incrementally updated book gives the same results as a full evaluation and as a newly built
 // book, and it keeps nothing without a holder.
-#include "qm/placement/rules/text.hpp"
-#include "test/rules/world.hpp"
+#include "qm/kube_rules/text.hpp"
+#include "test/world.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <random>
 
-namespace qm::placement::rules::testing {
+namespace qm::kube_rules::testing {
 namespace rule_book_prop_test {
 
 class Random {
@@ -280,4 +280,4 @@ TEST(RulesText, RoundTrips) {
 }
 
 }  // namespace rule_book_prop_test
-}  // namespace qm::placement::rules::testing
+}  // namespace qm::kube_rules::testing

@@ -11,14 +11,14 @@
 //
 // A selector knows the tallies, balances and claims that depend on it; labels know the selectors that match them.
 #include "qm/base/lookup.hpp"
-#include "qm/placement/rules/node_rules.hpp"
-#include "qm/placement/rules/rule_book.hpp"
-#include "rules/shelf.hpp"
+#include "qm/kube_rules/node_rules.hpp"
+#include "qm/kube_rules/rule_book.hpp"
+#include "shelf.hpp"
 
 #include <array>
 #include <set>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 using PartId = std::uint32_t;
 using Domain = std::int32_t;
@@ -260,4 +260,4 @@ class RuleBook::State {
   std::vector<NodeIndex> spare_slots_;
 };
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

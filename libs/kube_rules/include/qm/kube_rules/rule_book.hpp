@@ -1,6 +1,6 @@
 #pragma once
-#include "qm/placement/rules/node_set.hpp"
-#include "qm/placement/rules/pod_rules.hpp"
+#include "qm/kube_rules/node_set.hpp"
+#include "qm/kube_rules/pod_rules.hpp"
 
 #include <cstdint>
 #include <map>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 /// Handle of a template in a RuleBook.
 using TemplateId = std::uint32_t;
@@ -118,4 +118,4 @@ class RuleBook {
 /// The hard rules by name, in the order of evaluation.
 [[nodiscard]] const std::vector<std::string_view>& rule_names();
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 /// Stores one value for each key while it has holders. The address of a value does not change.
 template <class Value>
@@ -66,4 +66,4 @@ class Shelf {
   std::vector<Id> spare_;
 };
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

@@ -1,9 +1,9 @@
 // The conditions on a node alone, case by case, as documented by Kubernetes.
-#include "qm/placement/rules/node_rules.hpp"
+#include "qm/kube_rules/node_rules.hpp"
 
 #include <gtest/gtest.h>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 namespace node_rules_test {
 
 using Op = Requirement::Op;
@@ -227,4 +227,4 @@ TEST(NodeRules, ReportTheirInputs) {
 }
 
 }  // namespace node_rules_test
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

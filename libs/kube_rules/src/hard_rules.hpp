@@ -1,9 +1,9 @@
 #pragma once
-#include "rules/state.hpp"
+#include "state.hpp"
 
 #include <span>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 /// A hard condition on a pod and a node in the current state: the pod does not fit on a node that fails it.
 ///
@@ -21,4 +21,4 @@ class Rule {
 /// In the order in which they are checked.
 [[nodiscard]] std::span<const Rule* const> hard_rules();
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

@@ -1,6 +1,5 @@
 #pragma once
-#include "qm/model/resources.hpp"
-#include "qm/topology/rules.hpp"
+#include "qm/kube_rules/node_selector.hpp"
 
 #include <compare>
 #include <cstdint>
@@ -9,19 +8,14 @@
 #include <string>
 #include <vector>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 /// Scheduling constraints of a pod and the matching properties of a node: plain values without behavior.
 ///
 /// Units    amounts of CPU in milli-cores, of any other resource in its own units.
 /// Source   the fields of a pod's spec of the same names in the Kubernetes API.
 
-using topology::PreferredTerm;
-using topology::Requirement;
-using topology::SelectorTerm;
-
 using Amounts = std::map<std::string, std::int64_t>;  ///< "cpu", "memory", "pods", "nvidia.com/gpu", ...
-using NodeSelector = std::vector<SelectorTerm>;       ///< any of the terms must match; without terms none matches
 
 /// Pods and topology key of one term of pod affinity or anti-affinity.
 struct PodTerm {
@@ -67,11 +61,7 @@ struct OwnClaim {
   friend auto operator<=>(const OwnClaim&, const OwnClaim&) = default;
 };
 
-struct PodRules {
-  Labels node_selector;
-  std::optional<NodeSelector> required;  ///< required node affinity
-  std::vector<PreferredTerm> preferred;
-  std::vector<Toleration> tolerations;
+struct PodRules : NodeConstraints {
   std::vector<std::string> claims;   ///< names, in the pod's namespace: input for `volumes`, not a rule
   std::vector<OwnClaim> own_claims;  ///< the same
   std::vector<VolumeReach> volumes;
@@ -111,4 +101,4 @@ struct Rejection {
   std::string words;  ///< text after a number of nodes ("3 nodes ...")
 };
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace qm::topology {
+namespace qm::kube_rules {
 
 /// One expression of a node selector, as in Kubernetes.
 struct Requirement {
@@ -18,6 +18,9 @@ struct Requirement {
 };
 [[nodiscard]] std::optional<Requirement::Op> op_of(std::string_view label);  ///< "In", "NotIn", ...
 
+/// A bound of Gt or Lt, or the label that is compared with it; none if the whole text is not an integer.
+[[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
+
 /// All expressions must match; a term without any matches nothing.
 struct SelectorTerm {
   std::vector<Requirement> labels;
@@ -27,13 +30,14 @@ struct PreferredTerm {
   std::int64_t weight = 0;
   SelectorTerm term;
 };
+using NodeSelector = std::vector<SelectorTerm>;  ///< any of the terms must match; without terms none matches
 
-/// The nodes on which the pods of a pod set may run, and those that they prefer.
-struct PodRules {
+/// The nodes on which a pod may run, and those that it prefers, by labels and taints alone.
+struct NodeConstraints {
   Labels node_selector;
   std::vector<Toleration> tolerations;
-  std::optional<std::vector<SelectorTerm>> required;  ///< any of the terms; an empty list matches no node
+  std::optional<NodeSelector> required;  ///< required node affinity
   std::vector<PreferredTerm> preferred;
 };
 
-}  // namespace qm::topology
+}  // namespace qm::kube_rules

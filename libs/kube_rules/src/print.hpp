@@ -1,12 +1,12 @@
 #pragma once
-#include "qm/placement/rules/pod_rules.hpp"
+#include "qm/kube_rules/pod_rules.hpp"
 
 #include <fmt/format.h>
 
 #include <string>
 #include <string_view>
 
-namespace qm::placement::rules {
+namespace qm::kube_rules {
 
 /// Prints values as texts that are equal exactly if the values are equal, to find templates that
 /// are already compiled. Not meant to be read by people.
@@ -69,4 +69,4 @@ class Print {
   std::string text_;
 };
 
-}  // namespace qm::placement::rules
+}  // namespace qm::kube_rules
