@@ -8,7 +8,7 @@ namespace qm::placement {
 bool DemandList::requests_nodes(const WorkloadUid& uid) const {
   const Proposal* proposal = tables_.proposals.find(uid);
   const bool preempts = proposal != nullptr && proposal->state == ProposalState::kAccepted;
-  return !preempts && !index_.repartitioned_for.contains(uid);
+  return !preempts && !index_.reservations.rows(HoldSource::kRepartition).contains(uid);
 }
 
 std::size_t DemandList::demand_size() const {

@@ -1,8 +1,9 @@
 #pragma once
+#include "engine/disruption/reservation_table.hpp"
+#include "qm/kube_rules/rule_book.hpp"
 #include "qm/placement/commands.hpp"
 #include "qm/placement/placement_request.hpp"
 #include "qm/placement/preference.hpp"
-#include "qm/kube_rules/rule_book.hpp"
 #include "qm/placement/shortlists.hpp"
 
 #include <map>
@@ -41,9 +42,7 @@ struct Lookups {
   std::set<WorkloadUid> pending_with_rules;  ///< of those on the demand list, pending ones with rules about other pods
   std::set<WorkloadUid> requeueable;         ///< on the requeue list
   std::set<WorkloadUid> with_proposal;       ///< with an active proposal
-  std::map<NodeName, std::set<WorkloadUid>> held;               ///< workloads that hold capacity on the node
-  std::set<NodeName> defrag_nodes;                              ///< nodes of the current defragmentation step
-  std::map<WorkloadUid, std::set<NodeName>> repartitioned_for;  ///< nodes repartitioned for the workload
+  ReservationTable reservations;             ///< held capacity
   Preference preference;
   friend bool operator==(const Lookups&, const Lookups&) = default;
 };

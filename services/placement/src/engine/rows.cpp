@@ -2,8 +2,8 @@
 #include "engine/rows.hpp"
 
 #include "qm/base/assert.hpp"
-#include "qm/placement/ownership.hpp"
 #include "qm/kube_rules/text.hpp"
+#include "qm/placement/ownership.hpp"
 
 #include <algorithm>
 
@@ -87,17 +87,23 @@ void Rows::index_workload(const WorkloadUid& uid) {
   put(index_.requeueable, uid, workload != nullptr && workload->fits_since != Instant{});
 }
 
-void Rows::index_repartitioned_for(const WorkloadUid& uid, const NodeName& name, bool add) {
-  put(index_.repartitioned_for, uid, name, add);
+void Rows::index_repartition(const NodeName& name, const Repartition& row, bool add) {
+  if (!row.reserved_for || !row.reserved_for->waits) return;
+  const auto& [uid, places, waits] = *row.reserved_for;
+  if (!add) return index_.reservations.erase(HoldSource::kRepartition, uid, name);
+  const Instant until = row.order && row.order->phase == relayout::Phase::kDone
+                            ? row.order->since + options_.mig_repartition.held
+                            : Instant::max();
+  index_.reservations.put(HoldSource::kRepartition, uid, name, {{uid, places, {}, false, until}});
 }
 
 void Rows::index_proposal(const WorkloadUid& uid, const Proposal& row, bool add) {
   if (!row.is_active()) return;
-  add ? (void)index_.with_proposal.insert(uid) : (void)index_.with_proposal.erase(uid);
-  for (const NodeName& node : row.nodes()) {
-    auto& here = index_.held[node];
-    add ? (void)here.insert(uid) : (void)here.erase(uid);
-    if (here.empty()) index_.held.erase(node);
+  put(index_.with_proposal, uid, add);
+  if (add) {
+    put_reservations(index_.reservations, uid, row);
+  } else {
+    index_.reservations.erase(HoldSource::kProposal, uid);
   }
 }
 
@@ -114,9 +120,10 @@ void Rows::put_proposal(const WorkloadUid& uid, Proposal next) {
 }
 
 void Rows::put_defrag(DefragRun next) {
-  auto nodes = index_.defrag_nodes;
-  index_.defrag_nodes = held_nodes(tables_.defrag_run.insert(0, std::move(next)));
-  nodes.insert(index_.defrag_nodes.begin(), index_.defrag_nodes.end());
+  auto nodes = index_.reservations.nodes(HoldSource::kDefragmentation);
+  put_reservations(index_.reservations, tables_.defrag_run.insert(0, std::move(next)));
+  const auto& now = index_.reservations.nodes(HoldSource::kDefragmentation);
+  nodes.insert(now.begin(), now.end());
   for (const NodeName& name : nodes) refresh_capacity(name);
 }
 
@@ -218,9 +225,8 @@ void Rows::store_repartition(const NodeName& name, Repartition next) {
   } else {
     index_.with_layout_timer.erase(name);
   }
-  if (old != nullptr && old->reserved_for && old->reserved_for->waits)
-    index_repartitioned_for(old->reserved_for->uid, name, false);
-  if (next.reserved_for && next.reserved_for->waits) index_repartitioned_for(next.reserved_for->uid, name, true);
+  if (old != nullptr) index_repartition(name, *old, false);
+  index_repartition(name, next, true);
   if (next == Repartition{}) {
     if (old != nullptr) tables_.repartitions.erase(name);
   } else if (old == nullptr || *old != next) {
@@ -232,15 +238,14 @@ void Rows::index_rows() {
   for (const auto& [id, row] : tables_.assignments) index_assignment(id, &row, true);
   for (const auto& [uid, pod] : tables_.pods) index_pod(pod, true);
   for (const auto& [uid, row] : tables_.proposals) index_proposal(uid, row, true);
-  index_.defrag_nodes = held_nodes(state_.defrag_run());
+  put_reservations(index_.reservations, state_.defrag_run());
   for (const auto& [uid, workload] : tables_.workloads) {
     index_workload(uid);
     index_.preference.count(workload.spec.pod_sets, 1);
   }
   for (const auto& [name, repartition] : tables_.repartitions) {
     put(index_.with_layout_timer, name, repartition.wake != Instant{});
-    if (repartition.reserved_for && repartition.reserved_for->waits)
-      index_repartitioned_for(repartition.reserved_for->uid, name, true);
+    index_repartition(name, repartition, true);
   }
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready) index_.not_ready.emplace(name, capacities_.next_loss(name));

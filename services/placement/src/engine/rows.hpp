@@ -26,7 +26,7 @@ class Rows {
   void index_pod(const Pod& pod, bool add);
   void index_workload(const WorkloadUid& uid);
   void index_proposal(const WorkloadUid& uid, const Proposal& row, bool add);
-  void index_repartitioned_for(const WorkloadUid& uid, const NodeName& name, bool add);
+  void index_repartition(const NodeName& name, const Repartition& row, bool add);
   /// Computes the free capacity of the node again.
   void refresh_capacity(const NodeName& name);
   /// Stores a free capacity, for example a hypothetical one.

@@ -68,7 +68,7 @@ pb::Assignment view_of(const Engine& engine, const AttemptId& id, const Assignme
 }
 
 /// Pods by GPU. If a GPU is advertised as several time-sliced shares, its pods get equal parts of it.
-std::vector<std::int32_t> sharers_of(const std::vector<Engine::DeviceUse>& devices, std::int32_t shares) {
+std::vector<std::int32_t> sharers_of(const std::vector<DeviceUse>& devices, std::int32_t shares) {
   std::vector<std::int32_t> out(devices.size() / static_cast<std::size_t>(shares) + 1);
   for (std::size_t i = 0; i < devices.size(); ++i) {
     out[i / static_cast<std::size_t>(shares)] += static_cast<std::int32_t>(devices[i].pods.size());

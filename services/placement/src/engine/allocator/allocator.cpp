@@ -5,8 +5,8 @@
 #include "engine/allocator/node_constraint.hpp"
 #include "engine/allocator/rule_book_constraints.hpp"
 #include "engine/allocator/volume_limits.hpp"
-#include "qm/placement/nearness.hpp"
 #include "qm/kube_rules/text.hpp"
+#include "qm/placement/nearness.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -69,10 +69,9 @@ Outline Queries::outline() const {
   Outline out;
   for (const auto& [name, as_held] : index_.free_capacity) {
     // Held capacity counts as free.
-    const auto held = index_.held.find(name);
-    const auto holders = held == index_.held.end() ? std::set<WorkloadUid>() : held->second;
+    const auto holders = index_.reservations.rows_on(HoldSource::kProposal, name);
     const NodeCapacity capacity =
-        holders.empty() && !index_.defrag_nodes.contains(name)
+        holders.empty() && !index_.reservations.holds(HoldSource::kDefragmentation, name)
             ? as_held
             : capacities_.capacity_of(name, {.attempts = {}, .holds = holders, .defrag = true});
     Outline::NodeShape machine;

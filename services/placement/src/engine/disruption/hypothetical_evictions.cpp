@@ -45,7 +45,8 @@ HypotheticalEvictions::HypotheticalEvictions(const State& state, const Capacitie
 
 NodeCapacity HypotheticalEvictions::capacity(const NodeName& name) const {
   const auto& index = state_.index;
-  if (there_.contains(name) || index.held.contains(name) || index.defrag_nodes.contains(name))
+  if (there_.contains(name) || index.reservations.holds(HoldSource::kProposal, name) ||
+      index.reservations.holds(HoldSource::kDefragmentation, name))
     return capacities_.capacity_of(name, hypothetical_);
   return state_.index.free_capacity.at(name);
 }

@@ -3,14 +3,17 @@
 // cost of lost work and of destroyed and created instances. The options with the best gain per cost are
 // chosen, one by one, until the engine's own placement succeeds. Victims that are not needed are then
 // dropped. The result is a preemption proposal; once the victims have left, repartitions are ordered as in
-// mig_repartition.cpp.
+// mig_repartitions.cpp.
 #include "engine/disruption/mig_preemption.hpp"
 
 #include "engine/disruption/hypothetical_evictions.hpp"
 #include "engine/mig/mig_layout_catalog.hpp"
+#include "qm/placement/minimal_subset.hpp"
 
 #include <algorithm>
 #include <array>
+#include <ranges>
+#include <variant>
 
 namespace qm::placement {
 
@@ -116,8 +119,7 @@ class MigVictimSearch {
     for (std::size_t set = 0; set < pods.size(); ++set) milli += row.pod_sets[set].shape.gpu.total_milli(pods[set]);
     const auto& rules = state.options.preemption;
     const Duration time =
-        std::max(Duration{}, state.last_now - HypotheticalEvictions::work_since(state.tables, id)) +
-        rules.restart;
+        std::max(Duration{}, state.last_now - HypotheticalEvictions::work_since(state.tables, id)) + rules.restart;
     const auto work = static_cast<plan::Wide>(milli) * time.count();
     return {static_cast<std::int64_t>(work / 1'000'000),
             static_cast<std::int64_t>(work * rules.micro_usd_gpu_second / (std::int64_t{1000} * 1'000'000))};
@@ -248,9 +250,14 @@ class MigVictimSearch {
       alternative.gone.insert(one.id);
     }
     if (!enough(alternative.gone)) return std::nullopt;
-    for (auto one = holders.rbegin(); one != holders.rend(); ++one) {
-      if (alternative.gone.erase(one->id) > 0 && !enough(alternative.gone)) alternative.gone.insert(one->id);
+    std::vector<AttemptId> needed;  // the holders with the least lost work first
+    for (const Holder& one : holders) {
+      if (alternative.gone.contains(one.id)) needed.push_back(one.id);
     }
+    needed = minimal_subset(std::move(needed), [&](const std::vector<AttemptId>& fewer) {
+      return enough({fewer.begin(), fewer.end()});
+    });
+    alternative.gone = {needed.begin(), needed.end()};
     (void)enough(alternative.gone);
     alternative.fits = fits_in(capacity(name, then));
     alternative.cost = lost(alternative.gone);
@@ -259,7 +266,7 @@ class MigVictimSearch {
 
   /// All users of its GPUs leave the node, if any, and it is repartitioned.
   void repartition(const NodeName& name, const std::set<AttemptId>& users, const Hypothesis& hypothesis,
-                                 std::vector<Alternative>& out) {
+                   std::vector<Alternative>& out) {
     Hypothesis then = hypothesis;
     then.gone.insert(users.begin(), users.end());
     const HypotheticalState hypothetical = without(then.gone);
@@ -347,29 +354,36 @@ class MigVictimSearch {
 
   /// Drops repartitions that are not needed, and victims that are not needed, the most expensive first.
   [[nodiscard]] std::optional<Found> fewest(Hypothesis hypothesis, std::vector<Member> members) const {
-    const auto try_it = [&](Hypothesis fewer) {
-      auto placed = victims_.placed_with_layouts(uid_, fewer.gone, fewer.repartitions);
-      if (!placed.plan) return false;
-      hypothesis = std::move(fewer);
-      members = std::move(placed.plan->members);
-      return true;
+    using Item = std::variant<AttemptId, NodeName>;  // a victim, or a node to repartition
+    const auto part = [&](const std::vector<Item>& items) {
+      Hypothesis out;
+      for (const Item& item : items) {
+        if (const auto* id = std::get_if<AttemptId>(&item)) {
+          out.gone.insert(*id);
+        } else {
+          out.repartitions.insert(*hypothesis.repartitions.find(std::get<NodeName>(item)));
+        }
+      }
+      return out;
     };
-    for (bool again = true; again;) {
-      again = false;
-      for (const auto& [name, layout] : NodeLayouts(hypothesis.repartitions)) {
-        Hypothesis fewer = hypothesis;
-        fewer.repartitions.erase(name);
-        again = try_it(std::move(fewer)) || again;
-      }
-      std::vector<std::pair<std::int64_t, AttemptId>> most_expensive;
-      for (const AttemptId& id : hypothesis.gone) most_expensive.emplace_back(-loss(id).micro_usd, id);
-      std::ranges::sort(most_expensive);
-      for (const auto& [cost, id] : most_expensive) {
-        Hypothesis fewer = hypothesis;
-        fewer.gone.erase(id);
-        again = try_it(std::move(fewer)) || again;
-      }
+    std::vector<std::pair<std::int64_t, AttemptId>> most_expensive;
+    for (const AttemptId& id : hypothesis.gone) most_expensive.emplace_back(-loss(id).micro_usd, id);
+    std::ranges::sort(most_expensive);
+    std::vector<Item> items;  // the last is dropped first: repartitions, then the most expensive victims
+    for (const auto& victim : most_expensive | std::views::reverse) items.emplace_back(victim.second);
+    for (const auto& node : hypothesis.repartitions | std::views::reverse) items.emplace_back(node.first);
+    // Dropping one may make another unnecessary.
+    for (std::size_t before = items.size() + 1; before != items.size();) {
+      before = items.size();
+      items = minimal_subset(std::move(items), [&](const std::vector<Item>& fewer) {
+        const Hypothesis tried = part(fewer);
+        auto placed = victims_.placed_with_layouts(uid_, tried.gone, tried.repartitions);
+        if (!placed.plan) return false;
+        members = std::move(placed.plan->members);
+        return true;
+      });
     }
+    hypothesis = part(items);
     Found out{std::move(hypothesis.gone), std::move(hypothesis.repartitions), std::move(members), 0, 0};
     if (out.gone.empty()) return std::nullopt;  // no victims needed: not a case for a proposal
     out.lost = lost(out.gone);
@@ -440,8 +454,9 @@ bool MigPreemption::drain(const WorkloadUid& uid, const std::set<AttemptId>& ter
   next.publish_count = 1;
   next.last.clear();
   ++scratch_.out.notes.proposals["Made"];
-  if (std::ranges::any_of(next.places,
-                          [this](const HeldCapacity& place) { return index_.defrag_nodes.contains(place.node); }))
+  if (std::ranges::any_of(next.places, [this](const HeldCapacity& place) {
+        return index_.reservations.holds(HoldSource::kDefragmentation, place.node);
+      }))
     proposals_.end_defrag("CapacityUsedByOthers");
   rows_.put_proposal(uid, std::move(next));
   proposals_.publish_proposal(uid);

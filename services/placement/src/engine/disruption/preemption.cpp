@@ -6,6 +6,7 @@
 
 #include "engine/disruption/preemption_problem.hpp"
 #include "engine/mig/mig_layout_catalog.hpp"
+#include "qm/placement/minimal_subset.hpp"
 
 #include <algorithm>
 
@@ -23,7 +24,9 @@ std::optional<Instant> Preemption::may_search_at(const WorkloadUid& uid) const {
   const Workload& workload = *tables_.workloads.find(uid);
   if (workload.phase != WorkloadPhase::kQuotaReserved || workload.short_since == Instant{}) return std::nullopt;
   const bool may_displace = workload.quota_facts.own_queue || workload.quota_facts.in_tree;
-  if ((!may_displace && !options_.preemption.moving) || index_.repartitioned_for.contains(uid)) return std::nullopt;
+  if ((!may_displace && !options_.preemption.moving) ||
+      index_.reservations.rows(HoldSource::kRepartition).contains(uid))
+    return std::nullopt;
   const Proposal* known = tables_.proposals.find(uid);
   if (known != nullptr && known->is_active() && known->state != ProposalState::kRecovering) return std::nullopt;
   return std::max(workload.short_since + options_.preemption.after, known == nullptr ? Instant{} : known->next);
@@ -72,17 +75,17 @@ std::optional<Proposal> Preemption::plan_victims(const WorkloadUid& uid,
   FreeCapacity free_capacity = index_.free_capacity;
   auto placed = victims_.placed_without(uid, stage.ids(victims), free_capacity);
   if (!placed.plan) return std::nullopt;
-  for (std::size_t i = victims.size(); i-- > 0 && victims.size() <= kMaxReleased;) {
-    auto fewer = victims;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    FreeCapacity as_is = index_.free_capacity;
-    if (auto enough = victims_.placed_without(uid, stage.ids(fewer), as_is); enough.plan) {
-      if (fewer.empty()) return std::nullopt;
-      victims = std::move(fewer);
+  if (victims.size() <= kMaxReleased) {
+    victims = minimal_subset(std::move(victims), [&](const std::vector<PreemptionProblem::Victim>& fewer) {
+      FreeCapacity as_is = index_.free_capacity;
+      auto enough = victims_.placed_without(uid, stage.ids(fewer), as_is);
+      if (!enough.plan) return false;
       placed = std::move(enough);
       free_capacity = std::move(as_is);
-    }
+      return true;
+    });
   }
+  if (victims.empty()) return std::nullopt;
   Proposal out;
   out.micro_usd = found->cost.topology;
   std::int64_t moved_gpu_ms = 0;
@@ -139,7 +142,9 @@ void Preemption::search(const WorkloadUid& uid, const std::set<AttemptId>& termi
   next.publish_count = 1;
   next.last.clear();
   ++scratch_.out.notes.proposals["Made"];
-  if (std::ranges::any_of(next.nodes(), [this](const NodeName& node) { return index_.defrag_nodes.contains(node); }))
+  if (std::ranges::any_of(next.nodes(), [this](const NodeName& node) {
+        return index_.reservations.holds(HoldSource::kDefragmentation, node);
+      }))
     proposals_.end_defrag("CapacityUsedByOthers");
   rows_.put_proposal(uid, std::move(next));
   proposals_.publish_proposal(uid);

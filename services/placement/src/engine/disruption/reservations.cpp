@@ -9,7 +9,7 @@ std::pair<HypotheticalState, std::set<NodeName>> Reservations::holds_available_t
                                                                                   bool defrag) const {
   HypotheticalState hypothetical;
   hypothetical.defrag = defrag;
-  std::set<NodeName> nodes = defrag ? index_.defrag_nodes : std::set<NodeName>();
+  std::set<NodeName> nodes = defrag ? index_.reservations.nodes(HoldSource::kDefragmentation) : std::set<NodeName>();
   const auto priority = tables_.workloads.find(uid)->spec.priority;
   const auto precedes = [&](const WorkloadUid& other) {
     const Workload* workload = tables_.workloads.find(other);
@@ -22,7 +22,7 @@ std::pair<HypotheticalState, std::set<NodeName>> Reservations::holds_available_t
     for (const auto& victim : row.victims) hypothetical.holds.insert(victim.id.uid);
     nodes.merge(row.nodes());
   }
-  for (const auto& [other, repartition] : index_.repartitioned_for) {
+  for (const auto& [other, repartition] : index_.reservations.rows(HoldSource::kRepartition)) {
     if (precedes(other)) continue;
     hypothetical.holds.insert(other);
     nodes.insert(repartition.begin(), repartition.end());

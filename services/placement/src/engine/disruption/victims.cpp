@@ -76,7 +76,7 @@ PlacementResult Victims::placed_without(const WorkloadUid& uid, const std::set<A
 PlacementResult Victims::placed_without(const WorkloadUid& uid, const std::set<AttemptId>& gone,
                                         FreeCapacity& free_capacity, const NodeLayouts& repartitions) const {
   const HypotheticalState hypothetical{.attempts = gone, .holds = {uid}, .defrag = true};
-  std::set<NodeName> nodes = index_.defrag_nodes;
+  std::set<NodeName> nodes = index_.reservations.nodes(HoldSource::kDefragmentation);
   for (const AttemptId& id : gone) {
     for (const Member& member : tables_.assignments.find(id)->members) {
       if (member.live()) nodes.insert(member.node);

@@ -32,7 +32,7 @@ struct ElasticGangs::Unit {
 };
 
 std::vector<ElasticGangs::Unit> ElasticGangs::units_of(const AttemptId& id, const Assignment& row, std::size_t set,
-                                         const std::vector<PodSet>& pod_sets) const {
+                                                       const std::vector<PodSet>& pod_sets) const {
   const auto& topology = pod_sets[set].topology;
   const auto size = topology.slice.empty() ? 0 : std::max(topology.slice_size, 1);
   std::map<std::int32_t, std::vector<std::int32_t>> runs;

@@ -79,7 +79,7 @@ void Scheduler::decide(const WorkloadUid& uid, std::map<PlacementRequest, std::s
     if (state_.is_migrating(uid)) placed = victims_.place_at(uid, tables_.proposals.find(uid)->places);
     if (!placed.plan)
       placed = allocator_.place(request, index_.free_capacity, index_.preference, &index_.lists, wanted);
-    if (!placed.plan && !index_.defrag_nodes.empty()) {
+    if (!placed.plan && !index_.reservations.nodes(HoldSource::kDefragmentation).empty()) {
       hypothetical = reservations_.release_holds(uid, true);
       placed = allocator_.place(request, index_.free_capacity, index_.preference, &index_.lists, wanted);
       instead = placed.plan.has_value();

@@ -30,7 +30,6 @@ class MigLayouts {
                                                        const std::set<AttemptId>& gone = {}) const;
 
  private:
-
   const Tables& tables_;
   const Index& index_;
   const Pods& pods_;

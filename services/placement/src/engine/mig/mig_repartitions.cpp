@@ -1,6 +1,6 @@
 // MIG repartition for a workload that has quota, requests MIG instances, and does not fit for a minimum time.
 // Nodes with idle GPUs are hypothetically repartitioned to the allowed layouts, the cheapest first, until the
-// placement succeeds. Nodes that are not needed are then dropped. The result is orders as in layouts.cpp, and
+// placement succeeds. Nodes that are not needed are then dropped. The result is orders as in layout_orders.cpp, and
 // rows that hold the instances for the workload.
 #include "engine/mig/mig_repartitions.hpp"
 
@@ -73,10 +73,7 @@ void MigRepartitions::order_repartition(const WorkloadUid& uid, const MigReparti
 }
 
 void MigRepartitions::end_repartition(const WorkloadUid& uid) {
-  const auto found = index_.repartitioned_for.find(uid);
-  if (found == index_.repartitioned_for.end()) return;
-  const auto nodes = found->second;
-  for (const NodeName& name : nodes) {
+  for (const NodeName& name : std::set<NodeName>(index_.reservations.nodes(HoldSource::kRepartition, uid))) {
     Repartition next = *tables_.repartitions.find(name);
     next.reserved_for->waits = false;
     if (next.order->phase == Phase::kWaiting || next.order->phase == Phase::kEmptying) next.order->withdrawn = true;
@@ -86,8 +83,8 @@ void MigRepartitions::end_repartition(const WorkloadUid& uid) {
 }
 
 void MigRepartitions::wake_repartitions(const WorkloadUid& uid) {
-  const auto found = index_.repartitioned_for.find(uid);
-  if (found != index_.repartitioned_for.end()) scratch_.nodes.insert(found->second.begin(), found->second.end());
+  const auto& nodes = index_.reservations.nodes(HoldSource::kRepartition, uid);
+  scratch_.nodes.insert(nodes.begin(), nodes.end());
 }
 
 }  // namespace qm::placement

@@ -4,6 +4,7 @@
 
 #include "engine/mig/mig_layout_catalog.hpp"
 #include "engine/mig/node_layouts.hpp"
+#include "qm/placement/minimal_subset.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -34,12 +35,12 @@ std::string RepartitionSearch::why_not_repartition(const NodeName& name, const H
     if (!repartition->order->over()) return "being repartitioned";
     if (repartition->order->since + rules.pause > state_.last_now) return "repartitioned recently";
   }
-  const auto held = index_.held.find(name);
+  const auto held = index_.reservations.rows_on(HoldSource::kProposal, name);
   const auto own = [&](const WorkloadUid& uid) { return hypothetical.holds.contains(uid); };
-  const bool kept = held != index_.held.end() && !std::ranges::all_of(held->second, own);
-  if (kept || index_.defrag_nodes.contains(name)) return "reserved for other workloads";
+  const bool kept = !std::ranges::all_of(held, own);
+  if (kept || index_.reservations.holds(HoldSource::kDefragmentation, name)) return "reserved for other workloads";
   const NodeCapacity capacity =
-      held == index_.held.end() ? index_.free_capacity.at(name) : capacities_.capacity_of(name, hypothetical);
+      held.empty() ? index_.free_capacity.at(name) : capacities_.capacity_of(name, hypothetical);
   if (!capacity.usable) return capacity.why_not;
   if (is_single(facts) || is_shared(facts)) return "with the MIG strategy single or with shared GPUs";
   const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
@@ -136,16 +137,14 @@ MigRepartition RepartitionSearch::plan_repartition(const WorkloadUid& uid, const
     const auto middle = low + (enough - low) / 2;
     placed_with(first(middle)).plan ? enough = middle : low = middle + 1;
   }
-  Chosen chosen = first(enough);
-  PlacementResult placed = placed_with(chosen);
-  for (std::size_t i = chosen.size(); i-- > 0;) {  // drop unneeded nodes, the most expensive first
-    Chosen fewer = chosen;
-    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
-    if (auto found = placed_with(fewer); found.plan) {
-      chosen = std::move(fewer);
-      placed = std::move(found);
-    }
-  }
+  PlacementResult placed = placed_with(first(enough));
+  const Chosen chosen =
+      minimal_subset(first(enough), [&](const Chosen& fewer) {  // the most expensive are dropped first
+        auto found = placed_with(fewer);
+        if (!found.plan) return false;
+        placed = std::move(found);
+        return true;
+      });
   if (chosen.size() > repartitions_left(uid)) {
     out.why_not = fmt::format("{} nodes would have to be repartitioned for it, and {} are allowed now", chosen.size(),
                               repartitions_left(uid));
@@ -159,7 +158,7 @@ MigRepartition RepartitionSearch::plan_repartition(const WorkloadUid& uid, const
 std::optional<Instant> RepartitionSearch::may_repartition_at(const WorkloadUid& uid) const {
   const Workload& workload = *tables_.workloads.find(uid);
   if (!index_.without_placement.contains(uid) || workload.short_since == Instant{} ||
-      index_.repartitioned_for.contains(uid) || !requests_instances(workload.spec.pod_sets)) {
+      index_.reservations.rows(HoldSource::kRepartition).contains(uid) || !requests_instances(workload.spec.pod_sets)) {
     return std::nullopt;
   }
   const Proposal* known = tables_.proposals.find(uid);
@@ -183,8 +182,8 @@ std::string RepartitionSearch::repartition_status(const WorkloadUid& uid) const 
   if (auto words = mig_preemption_status(uid); !words.empty()) return words;
   if (!rules.on || workload == nullptr || !state_.synced()) return {};
   std::string out;
-  if (const auto found = index_.repartitioned_for.find(uid); found != index_.repartitioned_for.end()) {
-    for (const NodeName& name : found->second) {
+  if (const auto& nodes = index_.reservations.nodes(HoldSource::kRepartition, uid); !nodes.empty()) {
+    for (const NodeName& name : nodes) {
       const relayout::Row& order = *tables_.repartitions.find(name)->order;
       out += out.empty() ? "" : "; ";
       if (order.phase == Phase::kDone) {

@@ -269,12 +269,10 @@ NodeCapacity Capacities::capacity_of(const NodeName& name, const HypotheticalSta
     --idle;
   }
   // Held capacity, on repartitioned GPUs as well.
-  static const std::set<WorkloadUid> kNoWorkloads;
-  static const std::set<MemberRef> kNone;
   const auto keep = [&](const WorkloadUid& uid, const std::vector<HeldCapacity>& places) {
     const Workload* workload = tables_.workloads.find(uid);
     for (const HeldCapacity& place : places) {
-      if (workload == nullptr || place.node != name || place.set >= std::ssize(workload->spec.pod_sets)) continue;
+      if (workload == nullptr || place.set >= std::ssize(workload->spec.pod_sets)) continue;
       const PodSet& set = workload->spec.pod_sets[static_cast<std::size_t>(place.set)];
       subtract(set.shape, place.devices);
       capacity.alone = capacity.alone || set.topology.exclusive;
@@ -286,42 +284,28 @@ NodeCapacity Capacities::capacity_of(const NodeName& name, const HypotheticalSta
       }
     }
   };
-  const auto held = index_.held.find(name);
-  for (const WorkloadUid& uid : held == index_.held.end() ? kNoWorkloads : held->second) {
-    const Proposal& row = *tables_.proposals.find(uid);
-    for (const auto& victim : row.victims) {
-      if (!hypothetical.holds.contains(victim.id.uid)) keep(victim.id.uid, victim.to);
-    }
-    if (hypothetical.holds.contains(uid)) continue;
-    // Victims that have not left yet may use a part of the held capacity: that part counts once.
-    const NodeCapacity with_all = capacity;
-    for (const auto& [id, position] : here == index_.members.end() ? kNone : here->second) {
-      const auto is_it = [&id](const Proposal::Victim& victim) { return victim.id == id; };
-      if (hypothetical.attempts.contains(id) || std::ranges::none_of(row.victims, is_it)) continue;
-      const Assignment& there = *tables_.assignments.find(id);
-      const Member& member = there.members[position];
-      add_back(capacity, there.pod_sets[static_cast<std::size_t>(member.set)].shape, member.devices);
-    }
-    keep(uid, row.places);
-    at_most(capacity, with_all);
-    if (!capacity.usable || !row.repartitions.contains(name)) continue;
-    capacity.usable = false;
-    capacity.why_not = "being drained for a MIG repartition";
-  }
-  if (!hypothetical.defrag && index_.defrag_nodes.contains(name)) {
-    const DefragStep& step = state_.defrag_run().steps.front();
-    for (const auto& move : step.moves) {
-      if (!state_.is_migrating(move.id.uid)) keep(move.id.uid, move.places);
-    }
-    if (capacity.usable && std::ranges::find(step.nodes, name) != step.nodes.end()) {
+  for (const auto& [row, reservations] : index_.reservations.on(name)) {
+    for (const Reservation& held : reservations) {
+      const bool by_defrag = row.first == HoldSource::kDefragmentation;
+      if (by_defrag ? hypothetical.defrag : hypothetical.holds.contains(held.holder)) continue;
+      if (by_defrag && state_.is_migrating(held.holder)) continue;  // its proposal holds the capacity
+      // Victims that have not left yet may use a part of the held capacity: that part counts once.
+      const NodeCapacity with_all = capacity;
+      for (const AttemptId& id : held.used_by) {
+        const Assignment* there = hypothetical.attempts.contains(id) ? nullptr : tables_.assignments.find(id);
+        if (there == nullptr || !there->holds()) continue;
+        for (const Member& member : there->members) {
+          if (member.live() && member.node == name)
+            add_back(capacity, there->pod_sets[static_cast<std::size_t>(member.set)].shape, member.devices);
+        }
+      }
+      keep(held.holder, held.places);
+      if (!held.used_by.empty()) at_most(capacity, with_all);
+      if (!capacity.usable || !held.drains) continue;
       capacity.usable = false;
-      capacity.why_not = "being drained for a MIG repartition";
+      capacity.why_not = by_defrag ? "being drained by defragmentation" : "being drained for a MIG repartition";
     }
   }
-  const Repartition* repartition = tables_.repartitions.find(name);
-  if (repartition != nullptr && repartition->reserved_for && repartition->reserved_for->waits &&
-      !hypothetical.holds.contains(repartition->reserved_for->uid))
-    keep(repartition->reserved_for->uid, repartition->reserved_for->places);
   return capacity;
 }
 
