@@ -1,6 +1,8 @@
 // The phases of a step, in order.
 #include "engine/evaluation.hpp"
 
+#include "qm/placement/disruption/proposal_lifecycle.hpp"
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -145,10 +147,9 @@ std::optional<Instant> Evaluation::next_timer() const {
     break;
   }
   for (const WorkloadUid& uid : state.index.with_proposal) {
-    const Proposal& row = *state.tables.proposals.find(uid);
-    if (row.state == ProposalState::kProposed) at(row.published_at + state.options.preemption.answer);
-    if (row.state == ProposalState::kRecovering) at(row.until);
-    if (row.state == ProposalState::kAccepted && row.move) at(row.published_at + state.options.defrag.settle);
+    const Instant due =
+        disruption::wake_at(*state.tables.proposals.find(uid), state.options.preemption, state.options.defrag);
+    if (due != Instant::max()) at(due);
   }
   if (state.options.defrag.on && state.synced() && !state.defrag_run().is_active())
     at(std::max(state.defrag_run().next, state.last_now + Duration(1)));

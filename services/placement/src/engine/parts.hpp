@@ -48,7 +48,7 @@ struct EngineParts {
   MigPreemption mig_preemption{state, rows, proposals, nodes, search, repartitions, victims, capacities, layouts};
   Preemption preemption{state, rows, proposals, victims, mig_preemption, allocator, capacities};
   Defragmentation defragmentation{state, pods, rows, allocator, proposals, victims, capacities};
-  DisruptionPlanner planner{state, rows, recovery, proposals, victims, mig_preemption, preemption, defragmentation};
+  DisruptionPlanner planner{state, rows, proposals, victims, mig_preemption, preemption, defragmentation};
 
   // Answers.
   DemandList demand{state, recovery, elastic};

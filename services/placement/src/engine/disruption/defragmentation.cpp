@@ -5,6 +5,7 @@
 #include "engine/disruption/defragmentation.hpp"
 
 #include "engine/disruption/hypothetical_evictions.hpp"
+#include "qm/placement/disruption/defrag_lifecycle.hpp"
 
 #include <algorithm>
 
@@ -162,11 +163,8 @@ bool Defragmentation::step_is_valid(DefragStep& step) const {
   return plan::still_holds(*question.scene, emptying, question.terms).has_value();
 }
 
-void Defragmentation::request_migration(DefragRun next) {
-  const DefragStep::Move move = next.steps.front().moves.front();
-  if (proposals_.recent_migrations() == 0) next.hour = scratch_.now, next.asked = 0;
-  ++next.asked;
-  rows_.put_defrag(std::move(next));
+void Defragmentation::request_migration() {
+  const DefragStep::Move move = state_.defrag_run().steps.front().moves.front();
   Proposal row;
   row.state = ProposalState::kProposed;
   row.move = true;
@@ -184,36 +182,32 @@ void Defragmentation::request_migration(DefragRun next) {
 
 /// Returns whether the plan has a further step to start.
 bool Defragmentation::next_migration() {
-  DefragRun next = state_.defrag_run();
-  DefragStep& step = next.steps.front();
-  if (std::ranges::any_of(step.moves, [this](const auto& move) { return state_.is_migrating(move.id.uid); }))
-    return false;
-  std::erase_if(step.moves, [this](const auto& move) {  // ended or evicted without a migration request
+  const DefragRun& run = state_.defrag_run();
+  const DefragStep& step = run.steps.front();
+  disruption::RunObserved seen;
+  seen.migrating =
+      std::ranges::any_of(step.moves, [this](const auto& move) { return state_.is_migrating(move.id.uid); });
+  for (const auto& move : step.moves) {
     const Assignment* row = tables_.assignments.find(move.id);
-    return row == nullptr || !row->holds();
-  });
-  if (!step.moves.empty()) {
-    if (proposals_.recent_migrations() >= options_.defrag.hourly) {
-      proposals_.end_defrag("Budget");
-    } else if (!step_is_valid(step)) {
-      proposals_.end_defrag("Stale");
-    } else {
-      request_migration(std::move(next));
-    }
-    return false;
+    if (row != nullptr && row->holds()) seen.holding.insert(move.id);
   }
   for (const NodeName& name : step.nodes) {
     const auto others = pods_.non_member_pods(name);
     const bool used = std::ranges::any_of(others, [](const Pod* pod) { return !pod->facts.daemon; });
-    if (!tables_.nodes.contains(name) || used || index_.members.contains(name)) continue;
-    ++next.reclaimed;
-    ++scratch_.out.notes.nodes_reclaimed;
+    if (tables_.nodes.contains(name) && !used && !index_.members.contains(name)) ++seen.reclaimed;
   }
-  next.steps.erase(next.steps.begin());
-  const bool more = next.is_active();
-  rows_.put_defrag(std::move(next));
-  if (!more) proposals_.end_defrag("Done");
-  return more;
+  seen.step_is_valid = [this](DefragStep& tried) { return step_is_valid(tried); };
+  auto [next, action] = disruption::advance_run(run, seen, scratch_.now, options_.defrag);
+  scratch_.out.notes.nodes_reclaimed += next.reclaimed - run.reclaimed;
+  if (std::holds_alternative<disruption::Wait>(action)) return false;
+  const auto* end = std::get_if<disruption::EndRun>(&action);
+  if (end == nullptr || !next.is_active()) rows_.put_defrag(std::move(next));
+  if (end != nullptr) {
+    proposals_.end_defrag(end->why);
+  } else if (std::holds_alternative<disruption::Migrate>(action)) {
+    request_migration();
+  }
+  return std::holds_alternative<disruption::NextStep>(action);
 }
 
 /// Stores the steps of the best plan that meet the limits; nothing is migrated yet.
@@ -234,7 +228,7 @@ void Defragmentation::plan_defrag() {
     const auto kept = next.refused.find(question.gangs[gang].id.uid);
     if (kept != next.refused.end() && kept->second > scratch_.now) question.scene->at(gang).movable = false;
   }
-  auto left = rules.hourly - proposals_.recent_migrations();
+  auto left = rules.hourly - disruption::recent_migrations(state_.defrag_run(), scratch_.now);
   for (const auto& step : plan::consolidate(*question.scene, question.terms).steps) {
     DefragStep winning;
     for (const auto node : step.nodes) {
@@ -295,19 +289,12 @@ void Defragmentation::run_defrag() {
 }
 
 void Defragmentation::advance_migration(const WorkloadUid& uid) {
-  const Proposal& row = *tables_.proposals.find(uid);
-  if (row.state == ProposalState::kAccepted) {
-    if (row.published_at + options_.defrag.settle <= scratch_.now) proposals_.end_migration(uid, "Late");
-    return;
-  }
-  if (row.published_at + options_.preemption.answer > scratch_.now) return;
-  if (row.publish_count >= options_.preemption.max_publications) return proposals_.end_migration(uid, "Unanswered");
-  DefragStep step = state_.defrag_run().is_active() ? state_.defrag_run().steps.front() : DefragStep{};
-  if (!step_is_valid(step)) return proposals_.end_migration(uid, "Stale");
-  Proposal& again = tables_.proposals.edit(uid);
-  again.published_at = scratch_.now;
-  ++again.publish_count;
-  proposals_.publish_proposal(uid);
+  const auto valid = [this] {
+    DefragStep step = state_.defrag_run().is_active() ? state_.defrag_run().steps.front() : DefragStep{};
+    return step_is_valid(step);
+  };
+  proposals_.apply(uid, disruption::advance_migration(*tables_.proposals.find(uid), valid, scratch_.now,
+                                                      options_.preemption, options_.defrag));
 }
 
 }  // namespace qm::placement

@@ -35,7 +35,7 @@ class Defragmentation {
 
  private:
   [[nodiscard]] bool step_is_valid(DefragStep& step) const;
-  void request_migration(DefragRun next);
+  void request_migration();
   [[nodiscard]] bool next_migration();
   void plan_defrag();
 

@@ -1,6 +1,5 @@
 #pragma once
 #include "engine/disruption/defragmentation.hpp"
-#include "engine/disruption/gang_recovery.hpp"
 #include "engine/disruption/mig_preemption.hpp"
 #include "engine/disruption/preemption.hpp"
 #include "engine/disruption/proposals.hpp"
@@ -15,16 +14,14 @@ namespace qm::placement {
 /// Advances the active proposals of all kinds: preemption, migration, MIG preemption and gang recovery.
 class DisruptionPlanner {
  public:
-  DisruptionPlanner(State& state, Rows& rows, const GangRecovery& recovery, Proposals& proposals,
-                    const Victims& victims, MigPreemption& mig_preemption, Preemption& preemption,
-                    Defragmentation& defragmentation)
+  DisruptionPlanner(State& state, Rows& rows, Proposals& proposals, const Victims& victims,
+                    MigPreemption& mig_preemption, Preemption& preemption, Defragmentation& defragmentation)
       : state_(state),
         options_(state.options),
         tables_(state.tables),
         index_(state.index),
         scratch_(state.scratch),
         rows_(rows),
-        recovery_(recovery),
         proposals_(proposals),
         victims_(victims),
         mig_preemption_(mig_preemption),
@@ -44,7 +41,6 @@ class DisruptionPlanner {
   Index& index_;
   Scratch& scratch_;
   Rows& rows_;
-  const GangRecovery& recovery_;
   Proposals& proposals_;
   const Victims& victims_;
   MigPreemption& mig_preemption_;

@@ -139,12 +139,6 @@ void GangRecovery::hold_for_recovery(const AttemptId& id, const Assignment& row)
   rows_.put_proposal(id.uid, std::move(next));
 }
 
-bool GangRecovery::recovery_over(const WorkloadUid& uid, const Proposal& row) const {
-  const Workload* workload = tables_.workloads.find(uid);
-  return workload == nullptr || workload->attempt > row.attempt + 1 || row.until <= scratch_.now ||
-         workload->phase == WorkloadPhase::kFinished || workload->phase == WorkloadPhase::kCancelled;
-}
-
 std::vector<PodSet> GangRecovery::missing_of(const WorkloadUid& uid) const {
   const auto& sets = tables_.workloads.find(uid)->spec.pod_sets;
   const Proposal* row = tables_.proposals.find(uid);

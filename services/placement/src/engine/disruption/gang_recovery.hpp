@@ -30,8 +30,6 @@ class GangRecovery {
   /// Tries the levels from the narrowest part that held the gang to the widest that it requires, each without
   /// and then with spare nodes.
   PlacementResult place_recovery(const WorkloadUid& uid, const PlacementRequest& request);
-  /// Whether the hold of a gang recovery is useless.
-  [[nodiscard]] bool recovery_over(const WorkloadUid& uid, const Proposal& row) const;
 
  private:
   const Options& options_;

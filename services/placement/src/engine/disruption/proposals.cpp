@@ -7,8 +7,10 @@ namespace qm::placement {
 
 namespace {
 
-constexpr int kMaxDoublings = 10;
-constexpr Duration kHour = std::chrono::hours(1);
+disruption::WorkloadObserved observed(const Workload* workload) {
+  return workload == nullptr ? disruption::WorkloadObserved{}
+                             : disruption::WorkloadObserved{true, workload->attempt, workload->phase};
+}
 
 }  // namespace
 
@@ -77,6 +79,25 @@ void Proposals::forget_proposal(const WorkloadUid& uid) {
   tables_.proposals.erase(uid);
 }
 
+void Proposals::apply(const WorkloadUid& uid, disruption::Step step) {
+  const bool moves = step.row.move;
+  auto& counts = moves ? scratch_.out.notes.moves : scratch_.out.notes.proposals;
+  for (const disruption::Action& action : step.actions) {
+    if (const auto* drop = std::get_if<disruption::Drop>(&action)) {
+      if (*tables_.proposals.find(uid) != step.row) tables_.proposals.insert(uid, step.row);
+      return moves ? end_migration(uid, drop->why) : drop_proposal(uid, drop->why, drop->next);
+    }
+    if (std::holds_alternative<disruption::Publish>(action)) {
+      tables_.proposals.insert(uid, step.row);
+      publish_proposal(uid);
+    }
+    if (std::holds_alternative<disruption::Accept>(action)) {
+      ++counts["Accepted"];
+      rows_.put_proposal(uid, step.row);
+    }
+  }
+}
+
 void Proposals::on_answer(const WorkloadUpdated& update) {
   const WorkloadUid& uid = update.spec.uid;
   const Proposal* known = tables_.proposals.find(uid);
@@ -84,27 +105,13 @@ void Proposals::on_answer(const WorkloadUpdated& update) {
   const ProposalAnswer& answer = *update.answer;
   if (answer.number != known->number) return;
   if (known->move) return on_migration_answer(uid, answer);
-  Proposal next = *known;
   if (answer.accepted) {
-    next.state = ProposalState::kAccepted;
     scratch_.demand = true;
-    next.refusals = 0;
-    ++scratch_.out.notes.proposals["Accepted"];
-    for (const auto& victim : next.victims) scratch_.out.notes.preempted_gpu_ms += victim.gpu_ms;
+    for (const auto& victim : known->victims) scratch_.out.notes.preempted_gpu_ms += victim.gpu_ms;
     scratch_.proposals_to_recheck.insert(uid);
-    rows_.put_proposal(uid, std::move(next));
-    return start_migrations(uid);
   }
-  for (const WorkloadUid& kept : answer.refused) next.refused[kept] = scratch_.now + options_.preemption.again;
-  std::erase_if(next.refused, [this](const auto& one) { return one.second <= scratch_.now; });
-  ++next.refusals;
-  // Another set may be possible without the refused victims. After several refusals the next search is
-  // delayed longer each time.
-  const Duration wait = next.refusals < 2 && !answer.refused.empty()
-                            ? Duration{0}
-                            : options_.preemption.every * (std::int64_t{1} << std::min(next.refusals, kMaxDoublings));
-  tables_.proposals.insert(uid, std::move(next));
-  drop_proposal(uid, answer.reason, scratch_.now + wait);
+  apply(uid, disruption::answer_preemption(*known, answer, scratch_.now, options_.preemption));
+  if (answer.accepted) start_migrations(uid);
 }
 
 void Proposals::start_migrations(const WorkloadUid& to) {
@@ -131,10 +138,6 @@ void Proposals::start_migrations(const WorkloadUid& to) {
   if (movers.empty()) return;
   rows_.put_proposal(to, std::move(asked));
   for (auto& [uid, own] : movers) rows_.put_proposal(uid, std::move(own));
-}
-
-std::int64_t Proposals::recent_migrations() const {
-  return state_.defrag_run().hour + kHour <= scratch_.now ? 0 : state_.defrag_run().asked;
 }
 
 void Proposals::end_defrag(const std::string& why) {
@@ -165,46 +168,41 @@ void Proposals::end_migration(const WorkloadUid& uid, const std::string& why) {
 }
 
 void Proposals::on_migration_answer(const WorkloadUid& uid, const ProposalAnswer& answer) {
-  Proposal row = *tables_.proposals.find(uid);
+  const Proposal row = *tables_.proposals.find(uid);
   if (answer.accepted) {
-    row.state = ProposalState::kAccepted;
-    row.published_at = scratch_.now;
-    ++scratch_.out.notes.moves["Accepted"];
     for (const auto& victim : row.victims) scratch_.out.notes.moved_gpu_ms += victim.gpu_ms;
-    return rows_.put_proposal(uid, std::move(row));
+  } else {
+    DefragRun next = state_.defrag_run();
+    std::erase_if(next.refused, [this](const auto& one) { return one.second <= scratch_.now; });
+    next.refused[uid] = scratch_.now + options_.preemption.again;
+    rows_.put_defrag(std::move(next));
   }
-  DefragRun next = state_.defrag_run();
-  std::erase_if(next.refused, [this](const auto& one) { return one.second <= scratch_.now; });
-  next.refused[uid] = scratch_.now + options_.preemption.again;
-  rows_.put_defrag(std::move(next));
-  end_migration(uid, answer.reason);
+  apply(uid, disruption::answer_migration(row, answer, scratch_.now));
 }
 
 void Proposals::review_migration(const WorkloadUid& uid) {
   const Proposal& row = *tables_.proposals.find(uid);
-  const Workload* workload = tables_.workloads.find(uid);
-  if (workload == nullptr) return end_migration(uid, "Over");
-  const bool accepted = row.state == ProposalState::kAccepted;
-  const auto phase = workload->phase;
-  if (workload->attempt == row.attempt) {
-    if (phase == WorkloadPhase::kAdmitted || (accepted && phase == WorkloadPhase::kEvicting)) return;
-    return end_migration(uid, "Over");
-  }
+  disruption::MigrationObserved seen{observed(tables_.workloads.find(uid)), false, false};
   if (const Assignment* there = tables_.assignments.find({uid, row.attempt + 1}); there != nullptr && there->holds()) {
-    const auto planned = [&row](const Member& member) {
+    seen.placed = true;
+    seen.as_planned = std::ranges::all_of(there->members, [&row](const Member& member) {
       return std::ranges::find(row.places, member.node, &HeldCapacity::node) != row.places.end();
-    };
-    return end_migration(uid, std::ranges::all_of(there->members, planned) ? "Placed" : "Elsewhere");
+    });
   }
-  const bool waits = phase == WorkloadPhase::kPending || phase == WorkloadPhase::kQuotaReserved;
-  if (workload->attempt != row.attempt + 1 || !waits) return end_migration(uid, "Over");
-  if (accepted) return;
-  // It was evicted before the answer arrived: the capacity is held for it all the same.
-  Proposal next = row;
-  next.state = ProposalState::kAccepted;
-  next.published_at = scratch_.now;
-  ++scratch_.out.notes.moves["Accepted"];
-  rows_.put_proposal(uid, std::move(next));
+  apply(uid, disruption::review_migration(row, seen, scratch_.now));
+}
+
+bool Proposals::end_if_over(const WorkloadUid& uid) {
+  const Proposal& row = *tables_.proposals.find(uid);
+  const Workload* workload = tables_.workloads.find(uid);
+  if (row.state == ProposalState::kRecovering) {
+    apply(uid, disruption::advance_recovery(row, observed(workload), scratch_.now));
+  } else if (disruption::is_over(row, observed(workload))) {
+    drop_proposal(uid, "Over", scratch_.now);
+  }
+  const bool over = !tables_.proposals.find(uid)->is_active();
+  if (workload == nullptr) tables_.proposals.erase(uid);
+  return over;
 }
 
 }  // namespace qm::placement

@@ -1,6 +1,7 @@
 #pragma once
 #include "engine/rows.hpp"
 #include "engine/state.hpp"
+#include "qm/placement/disruption/proposal_lifecycle.hpp"
 
 #include <string>
 
@@ -35,8 +36,10 @@ class Proposals {
   void end_migration(const WorkloadUid& uid, const std::string& why);
   /// Updates a migration by the workload's state: in progress, placed, or ended otherwise.
   void review_migration(const WorkloadUid& uid);
-  /// Migrations requested in the current hour.
-  [[nodiscard]] std::int64_t recent_migrations() const;
+  /// Executes the actions of a life cycle's step, except OrderRepartitions.
+  void apply(const WorkloadUid& uid, disruption::Step step);
+  /// Ends a preemption or a recovery whose workload is not pending any more. Returns whether it has ended.
+  bool end_if_over(const WorkloadUid& uid);
 
  private:
   void on_migration_answer(const WorkloadUid& uid, const ProposalAnswer& answer);

@@ -3,6 +3,7 @@
 #include "engine/mig/layout_orders.hpp"
 
 #include "engine/mig/node_layouts.hpp"
+#include "qm/placement/disruption/hold_lifecycle.hpp"
 
 #include <algorithm>
 
@@ -253,24 +254,15 @@ void LayoutOrders::reconcile_layout(const NodeName& name) {
 /// written. Only idle GPUs are repartitioned: if a pod has used them first, the order is withdrawn.
 void LayoutOrders::review_hold(const NodeName& name, Repartition& next) const {
   if (!next.reserved_for) return;
-  relayout::Row& order = *next.order;
-  const bool untouched = order.phase == Phase::kWaiting || order.phase == Phase::kEmptying;
-  if (order.phase == Phase::kWaiting && !layouts_.seen_for_layout(name, next).occupants.empty()) {
-    order.withdrawn = true;
-    next.reserved_for->waits = false;
-  }
-  if (!next.reserved_for->waits) return;
-  const Workload* workload = tables_.workloads.find(next.reserved_for->uid);
-  const bool waits = workload != nullptr && (workload->phase == WorkloadPhase::kPending ||
-                                             index_.without_placement.contains(next.reserved_for->uid));
-  const Instant until = order.since + options_.mig_repartition.held;
-  if (waits && order.phase == Phase::kDone && scratch_.now < until) {
-    if (next.wake == Instant{} || until < next.wake) next.wake = until;
-    return;
-  }
-  if (waits && !order.over()) return;
-  next.reserved_for->waits = false;
-  if (untouched) order.withdrawn = true;
+  const WorkloadUid& uid = next.reserved_for->uid;
+  const Workload* workload = tables_.workloads.find(uid);
+  const disruption::HoldObserved seen{
+      !layouts_.seen_for_layout(name, next).occupants.empty(),
+      workload != nullptr && (workload->phase == WorkloadPhase::kPending || index_.without_placement.contains(uid))};
+  auto step = disruption::advance_hold(*next.reserved_for, *next.order, seen, scratch_.now, options_.mig_repartition);
+  next.reserved_for = std::move(step.hold);
+  next.order = std::move(step.order);
+  if (step.wake_at != Instant::max() && (next.wake == Instant{} || step.wake_at < next.wake)) next.wake = step.wake_at;
 }
 
 }  // namespace qm::placement

@@ -5,17 +5,12 @@
 #include "engine/mig/mig_repartitions.hpp"
 
 #include "qm/base/assert.hpp"
+#include "qm/placement/disruption/hold_lifecycle.hpp"
 
 #include <algorithm>
 #include <tuple>
 
 namespace qm::placement {
-
-namespace {
-
-using relayout::Phase;
-
-}  // namespace
 
 void MigRepartitions::repartition() {
   const MigRepartitionOptions& rules = options_.mig_repartition;
@@ -75,8 +70,9 @@ void MigRepartitions::order_repartition(const WorkloadUid& uid, const MigReparti
 void MigRepartitions::end_repartition(const WorkloadUid& uid) {
   for (const NodeName& name : std::set<NodeName>(index_.reservations.nodes(HoldSource::kRepartition, uid))) {
     Repartition next = *tables_.repartitions.find(name);
-    next.reserved_for->waits = false;
-    if (next.order->phase == Phase::kWaiting || next.order->phase == Phase::kEmptying) next.order->withdrawn = true;
+    auto released = disruption::release_hold(*next.reserved_for, *next.order);
+    next.reserved_for = std::move(released.hold);
+    next.order = std::move(released.order);
     rows_.store_repartition(name, std::move(next));
     scratch_.nodes.insert(name);
   }
