@@ -78,14 +78,14 @@ std::size_t Engine::demand_size() const { return parts_->demand.demand_size(); }
 std::vector<RequeueItem> Engine::requeue() const { return parts_->requeue.requeue(); }
 Outline Engine::outline() const { return parts_->queries.outline(); }
 DefragInput Engine::defrag_input(const std::set<WorkloadUid>& movers) const {
-  return parts_->defragmentation.defrag_input(movers);
+  return parts_->defragmentation.input(movers);
 }
 
 std::vector<DeviceUse> Engine::devices_of(const NodeName& node) const { return parts_->capacities.devices_of(node); }
 std::optional<mig::NodeLayout> Engine::layout_of(const NodeName& node) const { return parts_->layouts.layout_of(node); }
 std::optional<PlannedLayout> Engine::planned_of(const NodeName& node) const { return parts_->layouts.planned_of(node); }
 std::string Engine::layout_finding(const NodeName& node) const { return parts_->layouts.layout_finding(node); }
-std::string Engine::repartition_status(const WorkloadUid& uid) const { return parts_->search.repartition_status(uid); }
+std::string Engine::repartition_status(const WorkloadUid& uid) const { return parts_->search.status(uid); }
 NodeCapacity::Instances Engine::idle_instances(const NodeName& node, const std::set<AttemptId>& gone) const {
   return parts_->layouts.idle_instances(node, gone);
 }

@@ -28,7 +28,7 @@ constexpr Evaluation::Phase Evaluation::kPhases[] = {
     {"attempts", "attempts", "nodes, requested, evictions", &Evaluation::reconcile},
     {"released nodes", "nodes", "capacity", &Evaluation::evaluate_nodes},
     {"proposals", "nodes evaluated so far", "reservation_waiters, proposals_to_recheck",
-     &Evaluation::recheck_proposals},
+     &Evaluation::recheck},
     {"placement", "requested, reservation_waiters, proposals_to_recheck, capacity", "attempts, nodes, demand",
      &Evaluation::place},
     {"MIG repartition", "short workloads, search timer", "nodes, demand", &Evaluation::repartition},
@@ -76,16 +76,16 @@ void Evaluation::reconcile() {
   }
 }
 
-void Evaluation::recheck_proposals() { parts_.planner.recheck_proposals(seen_); }
+void Evaluation::recheck() { parts_.planner.recheck(seen_); }
 
 // A placement may release capacity in the same step: that of ranks that have succeeded, and that of proposals.
 void Evaluation::place() {
   for (int pass = 0; pass < kMaxPasses; ++pass) {
     scratch_.freed = false;
-    parts_.scheduler.decide_pending();
-    if (pass == 0) parts_.planner.advance_proposals();
+    parts_.scheduler.place_pending();
+    if (pass == 0) parts_.planner.advance();
     for (int again = 0; again < kMaxPasses && std::exchange(scratch_.holds_released, false); ++again)
-      parts_.scheduler.decide_pending();
+      parts_.scheduler.place_pending();
     reconcile();
     evaluate_nodes();
     if (!scratch_.freed) break;
@@ -96,12 +96,12 @@ void Evaluation::repartition() { parts_.repartitions.repartition(); }
 void Evaluation::preempt() { parts_.preemption.propose(); }
 
 void Evaluation::defragment() {
-  parts_.defragmentation.run_defrag();
+  parts_.defragmentation.run();
   seen_.insert(scratch_.nodes.begin(), scratch_.nodes.end());
   for (const NodeName& name : scratch_.nodes) parts_.rows.refresh_capacity(name);
 }
 
-void Evaluation::offer() { parts_.requeue.offer_to_pending(); }
+void Evaluation::offer() { parts_.requeue.offer(); }
 
 // Complete states, once per key.
 void Evaluation::publish() {
@@ -155,13 +155,13 @@ std::optional<Instant> Evaluation::next_timer() const {
     at(std::max(state.defrag_run().next, state.last_now + Duration(1)));
   for (const WorkloadUid& uid :
        state.options.preemption.on&& state.synced() ? state.index.without_placement : kNoWorkloads) {
-    const auto search = parts_.preemption.may_search_at(uid);
+    const auto search = parts_.preemption.earliest(uid);
     if (search)
       at(std::max({*search, state.meta().searched + state.options.preemption.every, state.last_now + Duration(1)}));
   }
   for (const WorkloadUid& uid :
        state.options.mig_repartition.on&& state.synced() ? state.index.short_of : kNoWorkloads) {
-    const auto search = parts_.search.may_repartition_at(uid);
+    const auto search = parts_.search.earliest(uid);
     if (search)
       at(std::max({*search, state.meta().repartition_searched + state.options.mig_repartition.every,
                    state.last_now + Duration(1)}));

@@ -22,7 +22,7 @@ class Evaluation {
   void wake();
   void evaluate_nodes();
   void reconcile();
-  void recheck_proposals();
+  void recheck();
   void place();
   void repartition();
   void preempt();

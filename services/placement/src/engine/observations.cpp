@@ -202,7 +202,7 @@ void Observations::apply(const WorkloadUpdated& update) {
       scratch_.named.insert(pod_uid);
     }
   }
-  repartitions_.wake_repartitions(uid);
+  repartitions_.wake(uid);
   proposals_.on_answer(update);
 
   const AttemptId id{uid, update.attempt};

@@ -38,7 +38,7 @@ plan::DefragPlan defrag_nodes(const DefragInput& question, const plan::Budget& b
   return plan::consolidate(*question.scene, question.terms, budget);
 }
 
-DefragInput Defragmentation::defrag_input(const std::set<WorkloadUid>& movers) const {
+DefragInput Defragmentation::input(const std::set<WorkloadUid>& movers) const {
   DefragInput out{index_.preference, nullptr, {}, {}, {}};
   out.preference.prepare(index_.free_capacity);
   out.scene = std::make_unique<plan::ClusterModel>(options_.topology, out.preference.policy());
@@ -116,7 +116,7 @@ DefragInput Defragmentation::defrag_input(const std::set<WorkloadUid>& movers) c
 
 /// Whether the remaining migrations reclaim the nodes of the step within the cost limit, with every gang on
 /// its chosen nodes.
-bool Defragmentation::step_is_valid(DefragStep& step) const {
+bool Defragmentation::is_valid(DefragStep& step) const {
   std::set<WorkloadUid> movers;
   for (const auto& move : step.moves) {
     const Assignment* row = tables_.assignments.find(move.id);
@@ -128,7 +128,7 @@ bool Defragmentation::step_is_valid(DefragStep& step) const {
   if (movers.empty() ||
       !HypotheticalEvictions::seat(state_, capacities_, allocator_, step, hypothetical, free_capacity))
     return false;
-  const auto question = defrag_input(movers);
+  const auto question = input(movers);
   std::map<NodeName, plan::NodeId> numbers;
   for (plan::NodeId node = 0; node < question.nodes.size(); ++node) numbers[question.nodes[node]] = node;
   plan::NodeReclaim emptying;
@@ -177,7 +177,7 @@ void Defragmentation::request_migration() {
   row.publish_count = 1;
   ++scratch_.out.notes.moves["Made"];
   rows_.put_proposal(move.id.uid, std::move(row));
-  proposals_.publish_proposal(move.id.uid);
+  proposals_.publish(move.id.uid);
 }
 
 /// Returns whether the plan has a further step to start.
@@ -196,14 +196,14 @@ bool Defragmentation::next_migration() {
     const bool used = std::ranges::any_of(others, [](const Pod* pod) { return !pod->facts.daemon; });
     if (tables_.nodes.contains(name) && !used && !index_.members.contains(name)) ++seen.reclaimed;
   }
-  seen.step_is_valid = [this](DefragStep& tried) { return step_is_valid(tried); };
+  seen.step_is_valid = [this](DefragStep& tried) { return is_valid(tried); };
   auto [next, action] = disruption::advance_run(run, seen, scratch_.now, options_.defrag);
   scratch_.out.notes.nodes_reclaimed += next.reclaimed - run.reclaimed;
   if (std::holds_alternative<disruption::Wait>(action)) return false;
   const auto* end = std::get_if<disruption::EndRun>(&action);
   if (end == nullptr || !next.is_active()) rows_.put_defrag(std::move(next));
   if (end != nullptr) {
-    proposals_.end_defrag(end->why);
+    proposals_.end_run(end->why);
   } else if (std::holds_alternative<disruption::Migrate>(action)) {
     request_migration();
   }
@@ -211,7 +211,7 @@ bool Defragmentation::next_migration() {
 }
 
 /// Stores the steps of the best plan that meet the limits; nothing is migrated yet.
-void Defragmentation::plan_defrag() {
+void Defragmentation::plan() {
   const DefragOptions& rules = options_.defrag;
   DefragRun next = state_.defrag_run();
   next.next = scratch_.now + rules.every;
@@ -223,7 +223,7 @@ void Defragmentation::plan_defrag() {
   if (index_.free_capacity.size() > rules.most_nodes) return in_vain("FleetTooLarge");
   if (std::ranges::any_of(index_.with_proposal, [this](const auto& uid) { return state_.is_migrating(uid); }))
     return in_vain("UnderWay");
-  const auto question = defrag_input();
+  const auto question = input();
   for (plan::GangId gang = 0; gang < question.gangs.size(); ++gang) {
     const auto kept = next.refused.find(question.gangs[gang].id.uid);
     if (kept != next.refused.end() && kept->second > scratch_.now) question.scene->at(gang).movable = false;
@@ -273,16 +273,16 @@ void Defragmentation::plan_defrag() {
   rows_.put_defrag(std::move(next));
 }
 
-void Defragmentation::run_defrag() {
+void Defragmentation::run() {
   if (!state_.synced()) return;
   if (!options_.defrag.on) {
-    if (state_.defrag_run().is_active()) proposals_.end_defrag("Disabled");
+    if (state_.defrag_run().is_active()) proposals_.end_run("Disabled");
     return;
   }
   if (!state_.defrag_run().is_active()) {
     if (state_.defrag_run().next > scratch_.now) return;
     rows_.refresh_scores();
-    plan_defrag();
+    plan();
   }
   while (state_.defrag_run().is_active() && next_migration()) {
   }
@@ -291,7 +291,7 @@ void Defragmentation::run_defrag() {
 void Defragmentation::advance_migration(const WorkloadUid& uid) {
   const auto valid = [this] {
     DefragStep step = state_.defrag_run().is_active() ? state_.defrag_run().steps.front() : DefragStep{};
-    return step_is_valid(step);
+    return is_valid(step);
   };
   proposals_.apply(uid, disruption::advance_migration(*tables_.proposals.find(uid), valid, scratch_.now,
                                                       options_.preemption, options_.defrag));

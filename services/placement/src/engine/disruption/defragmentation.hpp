@@ -29,15 +29,15 @@ class Defragmentation {
         capacities_(capacities) {}
 
   /// Runs after all workloads were placed.
-  void run_defrag();
+  void run();
   void advance_migration(const WorkloadUid& uid);
-  [[nodiscard]] DefragInput defrag_input(const std::set<WorkloadUid>& movers = {}) const;
+  [[nodiscard]] DefragInput input(const std::set<WorkloadUid>& movers = {}) const;
 
  private:
-  [[nodiscard]] bool step_is_valid(DefragStep& step) const;
+  [[nodiscard]] bool is_valid(DefragStep& step) const;
   void request_migration();
   [[nodiscard]] bool next_migration();
-  void plan_defrag();
+  void plan();
 
   State& state_;
   const Options& options_;

@@ -5,7 +5,7 @@
 
 namespace qm::placement {
 
-void DisruptionPlanner::recheck_proposals(const std::set<NodeName>& seen) {
+void DisruptionPlanner::recheck(const std::set<NodeName>& seen) {
   const auto active = index_.with_proposal;
   for (const WorkloadUid& uid : active) {
     const Proposal* known = tables_.proposals.find(uid);
@@ -26,7 +26,7 @@ void DisruptionPlanner::recheck_proposals(const std::set<NodeName>& seen) {
   }
 }
 
-void DisruptionPlanner::advance_proposals() {
+void DisruptionPlanner::advance() {
   if (!state_.synced() || index_.with_proposal.empty()) return;
   const auto proposals_to_recheck = std::exchange(scratch_.proposals_to_recheck, {});
   rows_.refresh_scores();
@@ -46,12 +46,12 @@ void DisruptionPlanner::advance_proposals() {
       return victims_.placed_without(uid, there, free_capacity).plan.has_value() && victims_.migrations_fit(row);
     };
     const disruption::PreemptionObserved seen{there.size(), proposals_to_recheck.contains(uid), still_fits,
-                                              [&] { return preemption_.proposal_is_valid(uid); }};
+                                              [&] { return preemption_.is_valid(uid); }};
     auto step = disruption::advance_preemption(row, seen, scratch_.now, options_.preemption);
     const bool repartitions = std::ranges::any_of(
         step.actions, [](const auto& action) { return std::holds_alternative<disruption::OrderRepartitions>(action); });
     if (repartitions) {
-      mig_preemption_.start_repartition(uid);
+      mig_preemption_.order_repartitions(uid);
     } else {
       proposals_.apply(uid, std::move(step));
     }

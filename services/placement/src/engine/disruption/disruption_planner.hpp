@@ -30,9 +30,9 @@ class DisruptionPlanner {
 
   /// Ends proposals whose workload is not pending any more. Workloads with changes on held nodes are placed
   /// again.
-  void recheck_proposals(const std::set<NodeName>& seen);
+  void recheck(const std::set<NodeName>& seen);
   /// Runs after all workloads were placed.
-  void advance_proposals();
+  void advance();
 
  private:
   State& state_;

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <variant>
 
 namespace qm::placement {
@@ -135,7 +134,7 @@ class MigVictimSearch {
       const auto users = users_.find(name);
       if (users != users_.end()) {
         nodes.emplace_back(lost(users->second), name);
-      } else if (may_repartition && search_.why_not_repartition(name, without({})).empty()) {
+      } else if (may_repartition && search_.why_not(name, without({})).empty()) {
         nodes.emplace_back(0, name);
       }
     }
@@ -270,7 +269,7 @@ class MigVictimSearch {
     Hypothesis then = hypothesis;
     then.gone.insert(users.begin(), users.end());
     const HypotheticalState hypothetical = without(then.gone);
-    if (!search_.why_not_repartition(name, hypothetical).empty()) return;
+    if (!search_.why_not(name, hypothetical).empty()) return;
     Alternative alternative;
     alternative.node = name;
     std::ranges::set_difference(users, hypothesis.gone, std::inserter(alternative.gone, alternative.gone.end()));
@@ -370,8 +369,10 @@ class MigVictimSearch {
     for (const AttemptId& id : hypothesis.gone) most_expensive.emplace_back(-loss(id).micro_usd, id);
     std::ranges::sort(most_expensive);
     std::vector<Item> items;  // the last is dropped first: repartitions, then the most expensive victims
-    for (const auto& victim : most_expensive | std::views::reverse) items.emplace_back(victim.second);
-    for (const auto& node : hypothesis.repartitions | std::views::reverse) items.emplace_back(node.first);
+    for (auto victim = most_expensive.rbegin(); victim != most_expensive.rend(); ++victim)
+      items.emplace_back(victim->second);
+    const auto& nodes = hypothesis.repartitions;
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) items.emplace_back(node->first);
     // Dropping one may make another unnecessary.
     for (std::size_t before = items.size() + 1; before != items.size();) {
       before = items.size();
@@ -411,11 +412,11 @@ class MigVictimSearch {
 
 /// Whether idle GPUs can be repartitioned for it, or a repartition in progress for others is enough.
 bool MigPreemption::fits_idle(const WorkloadUid& uid) const {
-  const MigRepartition idle = search_.plan_repartition(uid, index_.preference);
+  const MigRepartition idle = search_.plan(uid, index_.preference);
   return idle.in_progress || (options_.mig_repartition.on && !idle.layouts.empty());
 }
 
-bool MigPreemption::drain(const WorkloadUid& uid, const std::set<AttemptId>& terminating) {
+bool MigPreemption::propose(const WorkloadUid& uid, const std::set<AttemptId>& terminating) {
   const Workload& workload = *tables_.workloads.find(uid);
   if (!requests_instances(workload.spec.pod_sets)) return false;
   const Proposal* known = tables_.proposals.find(uid);
@@ -432,9 +433,8 @@ bool MigPreemption::drain(const WorkloadUid& uid, const std::set<AttemptId>& ter
   if (fits_idle(uid)) return in_vain("MigRepartitioned", later);
   MigVictimSearch drains(state_, victims_, search_, capacities_, layouts_, uid, terminating);
   if (drains.has_no_candidates()) return in_vain("NoPreemptionCandidates", later);
-  const auto found = drains.cheapest(options_.mig_repartition.on && search_.repartitions_left(uid) > 0);
-  if (!found || found->repartitions.size() > search_.repartitions_left(uid))
-    return in_vain("NoSufficientVictims", later);
+  const auto found = drains.cheapest(options_.mig_repartition.on && search_.budget_left(uid) > 0);
+  if (!found || found->repartitions.size() > search_.budget_left(uid)) return in_vain("NoSufficientVictims", later);
   if (const Instant from = workload.short_since + options_.mig_repartition.after;
       !found->repartitions.empty() && from > scratch_.now)
     return in_vain("MigRepartitionDelayed", from);
@@ -457,13 +457,13 @@ bool MigPreemption::drain(const WorkloadUid& uid, const std::set<AttemptId>& ter
   if (std::ranges::any_of(next.places, [this](const HeldCapacity& place) {
         return index_.reservations.holds(HoldSource::kDefragmentation, place.node);
       }))
-    proposals_.end_defrag("CapacityUsedByOthers");
+    proposals_.end_run("CapacityUsedByOthers");
   rows_.put_proposal(uid, std::move(next));
-  proposals_.publish_proposal(uid);
+  proposals_.publish(uid);
   return true;
 }
 
-bool MigPreemption::mig_preemption_is_valid(const WorkloadUid& uid) const {
+bool MigPreemption::is_valid(const WorkloadUid& uid) const {
   const Proposal& row = *tables_.proposals.find(uid);
   std::set<AttemptId> victims;
   std::int64_t lost = 0;
@@ -473,7 +473,7 @@ bool MigPreemption::mig_preemption_is_valid(const WorkloadUid& uid) const {
     victims.insert(victim.id);
     lost += MigVictimSearch::loss_of(state_, victim.id).micro_usd;
   }
-  if (lost - row.lost_micro_usd > row.micro_usd / kGrown || row.repartitions.size() > search_.repartitions_left(uid))
+  if (lost - row.lost_micro_usd > row.micro_usd / kGrown || row.repartitions.size() > search_.budget_left(uid))
     return false;
   if (fits_idle(uid) || !victims_.placed_with_layouts(uid, victims, row.repartitions).plan) return false;
   return std::ranges::none_of(row.victims, [&](const Proposal::Victim& victim) {
@@ -484,18 +484,18 @@ bool MigPreemption::mig_preemption_is_valid(const WorkloadUid& uid) const {
   });
 }
 
-void MigPreemption::start_repartition(const WorkloadUid& uid) {
+void MigPreemption::order_repartitions(const WorkloadUid& uid) {
   const NodeLayouts repartitions = tables_.proposals.find(uid)->repartitions;
   auto placed = victims_.placed_with_layouts(uid, {}, repartitions);
-  if (!placed.plan || repartitions.size() > search_.repartitions_left(uid))
-    return proposals_.drop_proposal(uid, "Stale", scratch_.now);
+  if (!placed.plan || repartitions.size() > search_.budget_left(uid))
+    return proposals_.drop(uid, "Stale", scratch_.now);
   MigRepartition found;
   found.layouts = repartitions;
   found.members = std::move(placed.plan->members);
-  repartitions_.order_repartition(uid, found);
+  repartitions_.order(uid, found);
   for (const auto& [name, layout] : repartitions)
     nodes_.evaluate_node(name);  // cordoned before other workloads are placed
-  proposals_.drop_proposal(uid, "MigRepartitioned", scratch_.now);
+  proposals_.drop(uid, "MigRepartitioned", scratch_.now);
 }
 
 }  // namespace qm::placement

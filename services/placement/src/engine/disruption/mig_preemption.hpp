@@ -35,11 +35,11 @@ class MigPreemption {
         layouts_(layouts) {}
 
   /// False if it needs no instances, or not only instances: then the general search runs.
-  [[nodiscard]] bool drain(const WorkloadUid& uid, const std::set<AttemptId>& terminating);
+  [[nodiscard]] bool propose(const WorkloadUid& uid, const std::set<AttemptId>& terminating);
   /// No answer yet: whether all victims may still be evicted and are needed, at no more than the planned cost.
-  [[nodiscard]] bool mig_preemption_is_valid(const WorkloadUid& uid) const;
+  [[nodiscard]] bool is_valid(const WorkloadUid& uid) const;
   /// The victims have left: repartitions are ordered and hold the new instances.
-  void start_repartition(const WorkloadUid& uid);
+  void order_repartitions(const WorkloadUid& uid);
 
  private:
   [[nodiscard]] bool fits_idle(const WorkloadUid& uid) const;

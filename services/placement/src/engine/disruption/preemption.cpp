@@ -20,7 +20,7 @@ const Proposal kNothing;
 
 }  // namespace
 
-std::optional<Instant> Preemption::may_search_at(const WorkloadUid& uid) const {
+std::optional<Instant> Preemption::earliest(const WorkloadUid& uid) const {
   const Workload& workload = *tables_.workloads.find(uid);
   if (workload.phase != WorkloadPhase::kQuotaReserved || workload.short_since == Instant{}) return std::nullopt;
   const bool may_displace = workload.quota_facts.own_queue || workload.quota_facts.in_tree;
@@ -39,7 +39,7 @@ void Preemption::propose() {
       std::tuple<std::int64_t, Instant, WorkloadUid>;  // higher priority first, then the longer pending time
   std::vector<QueuePosition> positions;
   for (const WorkloadUid& uid : index_.without_placement) {
-    const auto from = may_search_at(uid);
+    const auto from = earliest(uid);
     if (!from || *from > scratch_.now) continue;
     const Workload& workload = *tables_.workloads.find(uid);
     positions.emplace_back(-std::int64_t{workload.spec.priority}, workload.short_since, uid);
@@ -109,7 +109,7 @@ std::optional<Proposal> Preemption::plan_victims(const WorkloadUid& uid,
 }
 
 void Preemption::search(const WorkloadUid& uid, const std::set<AttemptId>& terminating) {
-  if (mig_preemption_.drain(uid, terminating)) return;
+  if (mig_preemption_.propose(uid, terminating)) return;
   const PreemptionOptions& rules = options_.preemption;
   const Proposal* known = tables_.proposals.find(uid);
   Proposal next = known == nullptr ? kNothing : *known;
@@ -145,16 +145,16 @@ void Preemption::search(const WorkloadUid& uid, const std::set<AttemptId>& termi
   if (std::ranges::any_of(next.nodes(), [this](const NodeName& node) {
         return index_.reservations.holds(HoldSource::kDefragmentation, node);
       }))
-    proposals_.end_defrag("CapacityUsedByOthers");
+    proposals_.end_run("CapacityUsedByOthers");
   rows_.put_proposal(uid, std::move(next));
-  proposals_.publish_proposal(uid);
+  proposals_.publish(uid);
 }
 
-bool Preemption::proposal_is_valid(const WorkloadUid& uid) const {
+bool Preemption::is_valid(const WorkloadUid& uid) const {
   const Proposal& row = *tables_.proposals.find(uid);
   const bool moves_some = std::ranges::any_of(row.victims, [](const auto& victim) { return !victim.to.empty(); });
   if (!moves_some && requests_instances(tables_.workloads.find(uid)->spec.pod_sets))
-    return mig_preemption_.mig_preemption_is_valid(uid);
+    return mig_preemption_.is_valid(uid);
   std::map<AttemptId, VictimOptions> candidate_options;
   std::set<AttemptId> victims;
   for (const auto& victim : row.victims) {

@@ -31,11 +31,11 @@ class Preemption {
         capacities_(capacities) {}
 
   /// Earliest time of a victim search for the workload; none if there is none.
-  [[nodiscard]] std::optional<Instant> may_search_at(const WorkloadUid& uid) const;
+  [[nodiscard]] std::optional<Instant> earliest(const WorkloadUid& uid) const;
   /// Searches victims for workloads whose time has come.
   void propose();
   /// No answer yet: whether the proposal would be made again at no higher cost.
-  [[nodiscard]] bool proposal_is_valid(const WorkloadUid& uid) const;
+  [[nodiscard]] bool is_valid(const WorkloadUid& uid) const;
 
  private:
   void search(const WorkloadUid& uid, const std::set<AttemptId>& terminating);

@@ -47,11 +47,11 @@ std::set<NodeName> held_nodes(const DefragRun& run) {
   return out;
 }
 
-void Proposals::publish_proposal(const WorkloadUid& uid) {
+void Proposals::publish(const WorkloadUid& uid) {
   scratch_.out.events.push_back(ProposalChanged{uid, *tables_.proposals.find(uid), false});
 }
 
-void Proposals::drop_proposal(const WorkloadUid& uid, std::string why, Instant next) {
+void Proposals::drop(const WorkloadUid& uid, std::string why, Instant next) {
   start_migrations(uid);
   Proposal row = *tables_.proposals.find(uid);
   // A gang recovery, and a migration that is part of another proposal, were never published.
@@ -71,11 +71,11 @@ void Proposals::drop_proposal(const WorkloadUid& uid, std::string why, Instant n
   rows_.put_proposal(uid, std::move(row));
 }
 
-void Proposals::forget_proposal(const WorkloadUid& uid) {
+void Proposals::forget_row(const WorkloadUid& uid) {
   const Proposal* row = tables_.proposals.find(uid);
   if (row == nullptr) return;
   if (row->move) return review_migration(uid);
-  if (row->is_active()) drop_proposal(uid, "Over", scratch_.now);
+  if (row->is_active()) drop(uid, "Over", scratch_.now);
   tables_.proposals.erase(uid);
 }
 
@@ -83,13 +83,13 @@ void Proposals::apply(const WorkloadUid& uid, disruption::Step step) {
   const bool moves = step.row.move;
   auto& counts = moves ? scratch_.out.notes.moves : scratch_.out.notes.proposals;
   for (const disruption::Action& action : step.actions) {
-    if (const auto* drop = std::get_if<disruption::Drop>(&action)) {
+    if (const auto* ending = std::get_if<disruption::Drop>(&action)) {
       if (*tables_.proposals.find(uid) != step.row) tables_.proposals.insert(uid, step.row);
-      return moves ? end_migration(uid, drop->why) : drop_proposal(uid, drop->why, drop->next);
+      return moves ? end_migration(uid, ending->why) : drop(uid, ending->why, ending->next);
     }
     if (std::holds_alternative<disruption::Publish>(action)) {
       tables_.proposals.insert(uid, step.row);
-      publish_proposal(uid);
+      publish(uid);
     }
     if (std::holds_alternative<disruption::Accept>(action)) {
       ++counts["Accepted"];
@@ -140,11 +140,11 @@ void Proposals::start_migrations(const WorkloadUid& to) {
   for (auto& [uid, own] : movers) rows_.put_proposal(uid, std::move(own));
 }
 
-void Proposals::end_defrag(const std::string& why) {
+void Proposals::end_run(const std::string& why) {
   const auto active = index_.with_proposal;
   for (const WorkloadUid& uid : active) {
     if (!state_.is_migrating(uid) || tables_.proposals.find(uid)->state != ProposalState::kProposed) continue;
-    drop_proposal(uid, why, scratch_.now);
+    drop(uid, why, scratch_.now);
     tables_.proposals.erase(uid);
   }
   DefragRun next = state_.defrag_run();
@@ -155,14 +155,14 @@ void Proposals::end_defrag(const std::string& why) {
 }
 
 void Proposals::end_migration(const WorkloadUid& uid, const std::string& why) {
-  drop_proposal(uid, why, scratch_.now);
+  drop(uid, why, scratch_.now);
   tables_.proposals.erase(uid);
   DefragRun next = state_.defrag_run();
   if (!next.is_active()) return;
   auto& left = next.steps.front().moves;
   const auto here = std::ranges::find(left, uid, [](const auto& move) { return move.id.uid; });
   if (here == left.end()) return;
-  if (why != "Placed") return end_defrag(why);
+  if (why != "Placed") return end_run(why);
   left.erase(here);
   rows_.put_defrag(std::move(next));
 }
@@ -198,7 +198,7 @@ bool Proposals::end_if_over(const WorkloadUid& uid) {
   if (row.state == ProposalState::kRecovering) {
     apply(uid, disruption::advance_recovery(row, observed(workload), scratch_.now));
   } else if (disruption::is_over(row, observed(workload))) {
-    drop_proposal(uid, "Over", scratch_.now);
+    drop(uid, "Over", scratch_.now);
   }
   const bool over = !tables_.proposals.find(uid)->is_active();
   if (workload == nullptr) tables_.proposals.erase(uid);

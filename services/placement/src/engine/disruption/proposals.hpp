@@ -19,10 +19,10 @@ class Proposals {
         scratch_(state.scratch),
         rows_(rows) {}
 
-  void publish_proposal(const WorkloadUid& uid);
+  void publish(const WorkloadUid& uid);
   /// Ends the proposal. Its history stays, and so do the targets of victims that are migrating already.
-  void drop_proposal(const WorkloadUid& uid, std::string why, Instant next);
-  void forget_proposal(const WorkloadUid& uid);
+  void drop(const WorkloadUid& uid, std::string why, Instant next);
+  void forget_row(const WorkloadUid& uid);
   /// Handles admission's answer to a proposal.
   void on_answer(const WorkloadUpdated& update);
   /// Moves the targets of accepted migrations, and of victims that have left before the answer, to rows of
@@ -30,7 +30,7 @@ class Proposals {
   void start_migrations(const WorkloadUid& to);
   /// Ends the plan: no more migrations are requested, and unanswered ones are withdrawn. Accepted ones keep
   /// their target capacity.
-  void end_defrag(const std::string& why);
+  void end_run(const std::string& why);
   /// Ends a migration and releases the capacity held for it. A migration that did not reach its target ends the
   /// plan.
   void end_migration(const WorkloadUid& uid, const std::string& why);

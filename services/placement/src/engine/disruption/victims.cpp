@@ -99,7 +99,7 @@ bool Victims::apply_layouts(const NodeLayouts& repartitions, const HypotheticalS
   MigLayoutCatalog offers(state_, capacities_, layouts_);
   for (const auto& [name, layout] : repartitions) {
     const Node* node = tables_.nodes.find(name);
-    if (node == nullptr || !search_.why_not_repartition(name, hypothetical).empty()) return false;
+    if (node == nullptr || !search_.why_not(name, hypothetical).empty()) return false;
     const auto* made = offers.layout(node->facts, layout);
     if (made == nullptr) return false;
     free_capacity[name] = offers.capacity(name, *made, hypothetical);

@@ -378,7 +378,7 @@ void Reconciler::drop_workload_if_done(const WorkloadUid& uid) {
   }
   if (!pods_.pods_of(uid).empty()) return;  // its pods still need this row
   if (!pods_.attempts_of(uid).empty()) return;
-  proposals_.forget_proposal(uid);
+  proposals_.forget_row(uid);
   index_.preference.count(workload->spec.pod_sets, -1);
   tables_.workloads.erase(uid);
   rows_.index_workload(uid);

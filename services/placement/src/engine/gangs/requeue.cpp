@@ -13,7 +13,7 @@ constexpr std::int32_t kLastRound = 3;  // of offers to pending workloads
 
 }  // namespace
 
-void Requeue::offer_to_pending() {
+void Requeue::offer() {
   if (!state_.synced()) return;
   const Instant due = state_.meta().requeue_at;
   const bool is_due = due != Instant{} && due <= scratch_.now;

@@ -31,7 +31,7 @@ class Requeue {
   /// large, until no free capacity is of use to a pending workload. The fourth round offers it to all. So every
   /// workload that can use the capacity is offered it within a second; and if a workload uses it, few others
   /// were tried in vain.
-  void offer_to_pending();
+  void offer();
   /// Pending workloads whose pods fit. An item leaves the list when its attempt ends or it gets quota.
   [[nodiscard]] std::vector<RequeueItem> requeue() const;
 

@@ -9,7 +9,7 @@
 
 namespace qm::placement {
 
-void Scheduler::decide_pending() {
+void Scheduler::place_pending() {
   if (!state_.synced()) return;  // the sync sets scratch_.grew again
   const bool all = scratch_.capacity_added;
   for (bool first = true; first || scratch_.constraints_changed; first = false) {
@@ -96,9 +96,9 @@ void Scheduler::decide(const WorkloadUid& uid, std::map<PlacementRequest, std::s
     }
     rows_.set_short(uid, false);
     rows_.store(id, std::move(next));
-    proposals_.forget_proposal(uid);
-    if (instead) proposals_.end_defrag("CapacityUsedByOthers"), known_unschedulable.clear();
-    repartitions_.end_repartition(uid);
+    proposals_.forget_row(uid);
+    if (instead) proposals_.end_run("CapacityUsedByOthers"), known_unschedulable.clear();
+    repartitions_.end(uid);
     reservations_.restore_holds(hypothetical);
     if (!hypothetical.empty())
       scratch_.proposals_to_recheck.insert(index_.with_proposal.begin(), index_.with_proposal.end());

@@ -35,7 +35,7 @@ class Scheduler {
         elastic_(elastic) {}
 
   /// Places all workloads that are marked.
-  void decide_pending();
+  void place_pending();
 
  private:
   void decide(const WorkloadUid& uid, std::map<PlacementRequest, std::string>& known_unschedulable);

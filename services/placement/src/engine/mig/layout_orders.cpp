@@ -162,13 +162,13 @@ void LayoutOrders::drain_for_layout(const NodeName& name, const std::string& occ
       return;
     }
     const bool saves = workload != nullptr && workload->attempt == id.attempt && workload->spec.checkpoints;
-    request_layout_eviction(id, name, next, saves ? deadline : Instant{});
+    request_eviction_for_layout(id, name, next, saves ? deadline : Instant{});
     return;
   }
 }
 
-void LayoutOrders::request_layout_eviction(const AttemptId& id, const NodeName& name, const Repartition& next,
-                                           Instant save_until) {
+void LayoutOrders::request_eviction_for_layout(const AttemptId& id, const NodeName& name, const Repartition& next,
+                                               Instant save_until) {
   Assignment row = *tables_.assignments.find(id);
   rows_.request_eviction(
       id, row,
@@ -185,7 +185,7 @@ void LayoutOrders::force_evict(const NodeName& name, const std::string& occupant
   for (const auto& [id, position] : std::set<MemberRef>(members->second)) {
     const Assignment& row = *tables_.assignments.find(id);
     if (id.to_string() != occupant || !row.eviction || row.eviction->save_until == Instant{}) continue;
-    return request_layout_eviction(id, name, next, {});
+    return request_eviction_for_layout(id, name, next, {});
   }
 }
 
@@ -222,7 +222,7 @@ void LayoutOrders::compare_capacity(const NodeName& name, Repartition& next) con
   if (!next.mismatch && (next.wake == Instant{} || due < next.wake)) next.wake = due;
 }
 
-void LayoutOrders::reconcile_layout(const NodeName& name) {
+void LayoutOrders::reconcile(const NodeName& name) {
   Repartition next;
   if (const Repartition* repartition = tables_.repartitions.find(name)) next = *repartition;
   next.wake = {};

@@ -27,7 +27,7 @@ class LayoutOrders {
   [[nodiscard]] Result<relayout::Row> order_for(const NodeName& name, const std::string& layout,
                                                 const mig::Definitions& definitions) const;
   /// Advances the order of the node.
-  void reconcile_layout(const NodeName& name);
+  void reconcile(const NodeName& name);
   void order_layouts(const OrderLayouts& asked);
 
  private:
@@ -35,7 +35,8 @@ class LayoutOrders {
                                                            const mig::Definitions& definitions,
                                                            std::string* why_not) const;
   void drain_for_layout(const NodeName& name, const std::string& occupant, Repartition& next);
-  void request_layout_eviction(const AttemptId& id, const NodeName& name, const Repartition& next, Instant save_until);
+  void request_eviction_for_layout(const AttemptId& id, const NodeName& name, const Repartition& next,
+                                   Instant save_until);
   void force_evict(const NodeName& name, const std::string& occupant, const Repartition& next);
   [[nodiscard]] std::vector<relayout::Action> continue_order(const NodeName& name, Repartition& next) const;
   void compare_capacity(const NodeName& name, Repartition& next) const;

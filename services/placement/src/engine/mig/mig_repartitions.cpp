@@ -15,11 +15,11 @@ namespace qm::placement {
 void MigRepartitions::repartition() {
   const MigRepartitionOptions& rules = options_.mig_repartition;
   if (!rules.on || !state_.synced() || state_.meta().repartition_searched + rules.every > scratch_.now ||
-      search_.repartitions_left({}) == 0)
+      search_.budget_left({}) == 0)
     return;
   std::vector<std::tuple<std::int64_t, Instant, WorkloadUid>> positions;  // higher priority first, then longer short
   for (const WorkloadUid& uid : index_.short_of) {
-    const auto from = search_.may_repartition_at(uid);
+    const auto from = search_.earliest(uid);
     if (!from || *from > scratch_.now) continue;
     const Workload& workload = *tables_.workloads.find(uid);
     positions.emplace_back(-std::int64_t{workload.spec.priority}, workload.short_since, uid);
@@ -34,16 +34,16 @@ void MigRepartitions::repartition() {
     const PlacementRequest asked = allocator_.request_for(uid);
     if (in_vain.contains(asked)) continue;
     if (searches++ == rules.max_searches) return;
-    const MigRepartition found = search_.plan_repartition(uid, index_.preference);
+    const MigRepartition found = search_.plan(uid, index_.preference);
     if (found.layouts.empty()) {
       in_vain.insert(asked);
     } else {
-      order_repartition(uid, found);
+      order(uid, found);
     }
   }
 }
 
-void MigRepartitions::order_repartition(const WorkloadUid& uid, const MigRepartition& found) {
+void MigRepartitions::order(const WorkloadUid& uid, const MigRepartition& found) {
   Meta& meta = tables_.meta.edit(0);
   std::erase_if(meta.repartition, [&](Instant at) { return at + options_.mig_repartition.per <= scratch_.now; });
   for (const auto& [name, layout] : found.layouts) {
@@ -67,7 +67,7 @@ void MigRepartitions::order_repartition(const WorkloadUid& uid, const MigReparti
   scratch_.demand = true;
 }
 
-void MigRepartitions::end_repartition(const WorkloadUid& uid) {
+void MigRepartitions::end(const WorkloadUid& uid) {
   for (const NodeName& name : std::set<NodeName>(index_.reservations.nodes(HoldSource::kRepartition, uid))) {
     Repartition next = *tables_.repartitions.find(name);
     auto released = disruption::release_hold(*next.reserved_for, *next.order);
@@ -78,7 +78,7 @@ void MigRepartitions::end_repartition(const WorkloadUid& uid) {
   }
 }
 
-void MigRepartitions::wake_repartitions(const WorkloadUid& uid) {
+void MigRepartitions::wake(const WorkloadUid& uid) {
   const auto& nodes = index_.reservations.nodes(HoldSource::kRepartition, uid);
   scratch_.nodes.insert(nodes.begin(), nodes.end());
 }

@@ -25,11 +25,11 @@ class MigRepartitions {
   /// Searches repartitions for short workloads.
   void repartition();
   /// Orders the repartitions, and holds their instances for the workload.
-  void order_repartition(const WorkloadUid& uid, const MigRepartition& found);
+  void order(const WorkloadUid& uid, const MigRepartition& found);
   /// The workload is placed: its remaining repartitions are withdrawn.
-  void end_repartition(const WorkloadUid& uid);
+  void end(const WorkloadUid& uid);
   /// Evaluates the nodes that are repartitioned for the workload.
-  void wake_repartitions(const WorkloadUid& uid);
+  void wake(const WorkloadUid& uid);
 
  private:
   State& state_;

@@ -23,7 +23,7 @@ std::string count_words(const std::map<std::string, int>& nodes) {
 
 }  // namespace
 
-std::string RepartitionSearch::why_not_repartition(const NodeName& name, const HypotheticalState& hypothetical) const {
+std::string RepartitionSearch::why_not(const NodeName& name, const HypotheticalState& hypothetical) const {
   const MigRepartitionOptions& rules = options_.mig_repartition;
   const NodeFacts& facts = tables_.nodes.find(name)->facts;
   const Repartition* repartition = tables_.repartitions.find(name);
@@ -53,7 +53,7 @@ std::string RepartitionSearch::why_not_repartition(const NodeName& name, const H
   return std::ranges::all_of(seen.occupants, leaves) ? "" : "with GPUs in use";
 }
 
-MigRepartition RepartitionSearch::plan_repartition(const WorkloadUid& uid, const Preference& preference) const {
+MigRepartition RepartitionSearch::plan(const WorkloadUid& uid, const Preference& preference) const {
   const MigRepartitionOptions& rules = options_.mig_repartition;
   const PlacementRequest asked = allocator_.request_for(uid);
   MigLayoutCatalog offers(state_, capacities_, layouts_);
@@ -85,7 +85,7 @@ MigRepartition RepartitionSearch::plan_repartition(const WorkloadUid& uid, const
   std::vector<Candidate> candidates;
   std::map<std::string, int> left_out;
   for (const auto& [name, node] : tables_.nodes) {
-    if (auto why = why_not_repartition(name, {}); !why.empty()) {
+    if (auto why = why_not(name, {}); !why.empty()) {
       ++left_out[std::move(why)];
       continue;
     }
@@ -145,9 +145,9 @@ MigRepartition RepartitionSearch::plan_repartition(const WorkloadUid& uid, const
         placed = std::move(found);
         return true;
       });
-  if (chosen.size() > repartitions_left(uid)) {
+  if (chosen.size() > budget_left(uid)) {
     out.why_not = fmt::format("{} nodes would have to be repartitioned for it, and {} are allowed now", chosen.size(),
-                              repartitions_left(uid));
+                              budget_left(uid));
     return out;
   }
   for (const Candidate* one : chosen) out.layouts[one->node] = one->layout;
@@ -155,7 +155,7 @@ MigRepartition RepartitionSearch::plan_repartition(const WorkloadUid& uid, const
   return out;
 }
 
-std::optional<Instant> RepartitionSearch::may_repartition_at(const WorkloadUid& uid) const {
+std::optional<Instant> RepartitionSearch::earliest(const WorkloadUid& uid) const {
   const Workload& workload = *tables_.workloads.find(uid);
   if (!index_.without_placement.contains(uid) || workload.short_since == Instant{} ||
       index_.reservations.rows(HoldSource::kRepartition).contains(uid) || !requests_instances(workload.spec.pod_sets)) {
@@ -166,7 +166,7 @@ std::optional<Instant> RepartitionSearch::may_repartition_at(const WorkloadUid& 
   return workload.short_since + options_.mig_repartition.after;
 }
 
-std::size_t RepartitionSearch::repartitions_left(const WorkloadUid& uid) const {
+std::size_t RepartitionSearch::budget_left(const WorkloadUid& uid) const {
   const MigRepartitionOptions& rules = options_.mig_repartition;
   auto counting = static_cast<std::size_t>(
       std::ranges::count_if(state_.meta().repartition, [&](Instant at) { return at + rules.per > state_.last_now; }));
@@ -176,7 +176,7 @@ std::size_t RepartitionSearch::repartitions_left(const WorkloadUid& uid) const {
   return rules.most_orders - std::min(rules.most_orders, counting);
 }
 
-std::string RepartitionSearch::repartition_status(const WorkloadUid& uid) const {
+std::string RepartitionSearch::status(const WorkloadUid& uid) const {
   const MigRepartitionOptions& rules = options_.mig_repartition;
   const Workload* workload = tables_.workloads.find(uid);
   if (auto words = mig_preemption_status(uid); !words.empty()) return words;
@@ -196,16 +196,16 @@ std::string RepartitionSearch::repartition_status(const WorkloadUid& uid) const 
     }
     return out;
   }
-  const auto from = may_repartition_at(uid);
+  const auto from = earliest(uid);
   if (!from) return {};
   if (state_.last_now < *from) return fmt::format("GPUs may be repartitioned for it from {} on", to_rfc3339(*from));
-  if (repartitions_left(uid) == 0) {
+  if (budget_left(uid) == 0) {
     return fmt::format("no GPUs are repartitioned for it now: the limit of {} orders in {} min is reached",
                        rules.most_orders, std::chrono::duration_cast<std::chrono::minutes>(rules.per).count());
   }
   Preference preference = index_.preference;
   preference.prepare(index_.free_capacity);
-  const MigRepartition found = plan_repartition(uid, preference);
+  const MigRepartition found = plan(uid, preference);
   if (found.layouts.empty()) return found.why_not;
   return fmt::format("node {} may be repartitioned to {} for it", found.layouts.begin()->first,
                      found.layouts.begin()->second);

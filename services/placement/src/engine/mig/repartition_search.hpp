@@ -32,15 +32,15 @@ class RepartitionSearch {
 
   /// Why the node cannot be repartitioned, as text after a number of nodes; empty if it can be after the
   /// hypothetical evictions.
-  [[nodiscard]] std::string why_not_repartition(const NodeName& name, const HypotheticalState& hypothetical) const;
+  [[nodiscard]] std::string why_not(const NodeName& name, const HypotheticalState& hypothetical) const;
   /// The cheapest repartitions of idle nodes after which the workload fits, or why there are none.
-  [[nodiscard]] MigRepartition plan_repartition(const WorkloadUid& uid, const Preference& preference) const;
+  [[nodiscard]] MigRepartition plan(const WorkloadUid& uid, const Preference& preference) const;
   /// Earliest time of a repartition search for the workload; none if there is none.
-  [[nodiscard]] std::optional<Instant> may_repartition_at(const WorkloadUid& uid) const;
+  [[nodiscard]] std::optional<Instant> earliest(const WorkloadUid& uid) const;
   /// Number of orders that may still be given for the workload. Orders of proposals with victims that are
   /// already leaving are reserved.
-  [[nodiscard]] std::size_t repartitions_left(const WorkloadUid& uid) const;
-  [[nodiscard]] std::string repartition_status(const WorkloadUid& uid) const;
+  [[nodiscard]] std::size_t budget_left(const WorkloadUid& uid) const;
+  [[nodiscard]] std::string status(const WorkloadUid& uid) const;
 
  private:
   [[nodiscard]] std::string mig_preemption_status(const WorkloadUid& uid) const;

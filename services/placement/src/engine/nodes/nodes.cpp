@@ -22,7 +22,7 @@ void Nodes::evaluate_node(const NodeName& name) {
     lose_members(name, fmt::format("node {} has not been ready for {} s, longer than its pods tolerate", name, lasts),
                  -1, &next);
   }
-  orders_.reconcile_layout(name);
+  orders_.reconcile(name);
   const bool uncordoned = scratch_.uncordoned.erase(name) > 0;
   if (uncordoned) override_verdicts(name);
   const std::string causes = capacities_.own_causes(name);
