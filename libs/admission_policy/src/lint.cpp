@@ -4,11 +4,11 @@
 
 #include "pod.hpp"
 #include "qm/admission_policy/templates.hpp"
+#include "qm/base/parse.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace qm::admission_policy {
 namespace {
@@ -17,13 +17,6 @@ using Findings = std::vector<Finding>;
 
 void add_finding(Findings& out, std::string what, std::string field, std::string remedy) {
   out.push_back({"lint", std::move(what), std::move(field), std::move(remedy)});
-}
-
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t out = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return out;
 }
 
 /// All words of the command line of a container.
