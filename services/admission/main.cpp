@@ -6,7 +6,7 @@
 #include "qm/admission/metrics.hpp"
 #include "qm/admission/report.hpp"
 #include "qm/admission/webhook/service.hpp"
-#include "qm/admission/webhook/settings.hpp"
+#include "qm/admission_policy/settings.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/connect.hpp"
 #include "qm/replica/replica.hpp"
@@ -39,7 +39,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
     return qm::fail({qm::Code::kInvalid, "no Kubernetes API is named", "--kube", "give its URL, or set QM_KUBE"});
   }
   QM_ASSIGN(const auto cluster_settings,
-            qm::admission::ClusterSettings::parse(settings.extra, qm::admission::webhook::setting_names()));
+            qm::admission::ClusterSettings::parse(settings.extra, qm::admission_policy::webhook_setting_names()));
   QM_ASSIGN(const auto clock, qm::make_clock(settings.clock));
   QM_ASSIGN(auto kube_options, qm::kube::find_server(settings.kube));
   qm::kube::Client kube(std::move(kube_options));

@@ -1,7 +1,7 @@
 // Resolves queue names and priorities, and explains the state of a workload: all computed from the tables.
 #include "cause.hpp"
 #include "qm/admission/engine.hpp"
-#include "qm/admission/other_scheduler.hpp"
+#include "qm/model/other_scheduler.hpp"
 #include "update.hpp"
 
 #include <algorithm>

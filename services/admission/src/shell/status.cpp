@@ -1,14 +1,12 @@
 #include "qm/admission/status.hpp"
 
 #include "qm/admission/codec.hpp"
+#include "qm/admission/periodic.hpp"
 #include "qm/base/log.hpp"
 #include "qm/model/quantity.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
-#include <mutex>
-#include <thread>
 
 namespace qm::admission {
 namespace {
@@ -134,10 +132,7 @@ struct StatusWriter::Impl {
   std::map<std::string, Written> written;
   bool applies = true;  // the server supports server-side apply
   std::string complained;
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool stopping = false;
-  std::thread thread;
+  Periodic writer{options.period, [this] { write(); }};
 
   std::vector<Target> targets(const std::string& local_version) {
     std::vector<Target> out;
@@ -251,15 +246,6 @@ struct StatusWriter::Impl {
     }
     return count;
   }
-
-  void run() {
-    std::unique_lock lock(mutex);
-    while (!wake.wait_for(lock, options.period, [this] { return stopping; })) {
-      lock.unlock();
-      write();
-      lock.lock();
-    }
-  }
 };
 
 StatusWriter::StatusWriter(kube::Client& client, service::Host& host, const ConfigWatch& config,
@@ -267,16 +253,7 @@ StatusWriter::StatusWriter(kube::Client& client, service::Host& host, const Conf
     : impl_(new Impl{client, host, config, clock, quota, options}) {}
 StatusWriter::~StatusWriter() { stop(); }
 int StatusWriter::write() { return impl_->write(); }
-void StatusWriter::start() {
-  impl_->thread = std::thread([this] { impl_->run(); });
-}
-void StatusWriter::stop() {
-  {
-    const std::scoped_lock lock(impl_->mutex);
-    impl_->stopping = true;
-  }
-  impl_->wake.notify_all();
-  if (impl_->thread.joinable()) impl_->thread.join();
-}
+void StatusWriter::start() { impl_->writer.start(); }
+void StatusWriter::stop() { impl_->writer.stop(); }
 
 }  // namespace qm::admission

@@ -1,6 +1,7 @@
 #include "qm/admission/webhook/service.hpp"
 
 #include "qm/admission/codec.hpp"
+#include "qm/admission_policy/settings.hpp"
 #include "qm/config/manifest.hpp"
 
 #include <chrono>
@@ -72,7 +73,7 @@ void Webhook::stop() {
 
 Result<SubmitRules> submit_rules(const std::map<std::string, std::string>& extra, const Webhook* webhook,
                                  service::Host& host) {
-  QM_ASSIGN(auto policy, read_policy(extra));
+  QM_ASSIGN(auto policy, admission_policy::read_policy_settings(extra));
   QM_ASSIGN(const auto settings, read_settings(extra));
   const auto only = settings ? settings->registration.only : std::string();
   return SubmitRules([policy = std::move(policy), only, webhook, &host](const Json& job, const rpc::Caller& caller,
@@ -88,7 +89,7 @@ Result<SubmitRules> submit_rules(const std::map<std::string, std::string>& extra
       return is_asked ? check_job(job, caller.name, policy, *seen) : Status{};
     }
     if (!from_manifest) return {};
-    View view;
+    admission_policy::View view;
     host.read([&](const service::Shell& shell) {
       const auto& engine = static_cast<const AdmissionShell&>(shell).engine();
       if (const auto* known = engine.tables().namespaces.find(Namespace(ns)))

@@ -117,7 +117,7 @@ TEST(KueueFields, EachFieldIsInPageOnce) {
 
 TEST(KueueFields, EachTestOfPageExists) {
   std::string sources;
-  for (const char* folder : {"/services/admission/test", "/libs/config/test"}) {
+  for (const char* folder : {"/services/admission/test", "/libs/admission_policy/test", "/libs/config/test"}) {
     for (const auto& file : std::filesystem::recursive_directory_iterator(std::string(QM_SOURCE_DIR) + folder)) {
       if (file.path().extension() == ".cpp") sources += qm::testing::read_file(file.path().string());
     }

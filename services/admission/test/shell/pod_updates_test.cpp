@@ -18,33 +18,16 @@ namespace pod_updates_test {
 namespace pb = quartermaster::v1;
 namespace state = quartermaster::admission;
 
-constexpr const char* kQueuesWithCheck = R"(apiVersion: kueue.x-k8s.io/v1beta1
+const std::string kQueuesWithCheck = qm::testing::yaml_of({.flavor = "h100",
+                                                           .flavor_spec = "  nodeLabels: {model: h100}\n",
+                                                           .queue_spec = "  admissionChecks: [machines]\n",
+                                                           .quota = {{"nvidia.com/gpu", 8}},
+                                                           .more = R"(apiVersion: kueue.x-k8s.io/v1beta1
 kind: AdmissionCheck
 metadata: {name: machines}
 spec: {controllerName: quartermaster.dev/answers}
 ---
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ResourceFlavor
-metadata: {name: h100}
-spec: {nodeLabels: {model: h100}}
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ClusterQueue
-metadata: {name: research}
-spec:
-  namespaceSelector: {}
-  admissionChecks: [machines]
-  resourceGroups:
-  - coveredResources: ["nvidia.com/gpu"]
-    flavors:
-    - name: h100
-      resources: [{name: "nvidia.com/gpu", nominalQuota: 8}]
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: LocalQueue
-metadata: {namespace: team, name: q}
-spec: {clusterQueue: research}
-)";
+)"});
 
 service::Input input(service::Source source, const std::string& name, std::string bytes) {
   service::Input out;

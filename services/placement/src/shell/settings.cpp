@@ -1,6 +1,7 @@
 #include "qm/placement/settings.hpp"
 
 #include "qm/base/option_range.hpp"
+#include "qm/base/parse.hpp"
 #include "qm/config/settings.hpp"
 #include "qm/placement/gang/tree.hpp"
 #include "qm/placement/pack/policy.hpp"
@@ -9,7 +10,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <sstream>
@@ -26,11 +26,8 @@ struct Setting {
 };
 
 std::optional<std::int64_t> number_of(const std::string& value, std::int64_t least, std::int64_t most) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || number < least || number > most)
-    return std::nullopt;
-  return number;
+  const auto number = whole_number(value);
+  return number && *number >= least && *number <= most ? number : std::nullopt;
 }
 
 std::vector<std::string> parts_of(const std::string& value, char separator) {
@@ -134,11 +131,16 @@ constexpr std::int64_t kMost = 1'000'000;
 
 const std::vector<Setting>& table() {
   static const std::vector<Setting> settings{
-      seconds("hold", [](Settings& s) -> auto& { return s.engine.hold; }),
-      seconds("node-timeout", [](Settings& s) -> auto& { return s.engine.node_timeout; }),
-      seconds("ended-retention", [](Settings& s) -> auto& { return s.engine.keep_ended; }),
-      seconds("health-grace", [](Settings& s) -> auto& { return s.engine.health_grace; }),
-      seconds("gang-recovery-hold", [](Settings& s) -> auto& { return s.engine.returning; }),
+      seconds(
+          "hold", [](Settings & s) -> auto& { return s.engine.hold; }),
+      seconds(
+          "node-timeout", [](Settings & s) -> auto& { return s.engine.node_timeout; }),
+      seconds(
+          "ended-retention", [](Settings & s) -> auto& { return s.engine.keep_ended; }),
+      seconds(
+          "health-grace", [](Settings & s) -> auto& { return s.engine.health_grace; }),
+      seconds(
+          "gang-recovery-hold", [](Settings & s) -> auto& { return s.engine.returning; }),
       {"policy", fmt::format("one of {}", fmt::join(pack::policy_names(), ", ")), read_policy},
       {"topology",
        fmt::format("up to {} labels of nodes, each once, the widest level first, without {}", gang::Tree::kMaxLevels,
@@ -146,27 +148,38 @@ const std::vector<Setting>& table() {
        read_topology},
       {"isolate-workload-types", "up to 32 workload types, of which no two share a node, or none", read_apart},
       {"gpu-pools", "TYPE:whole or TYPE:slices, such as training:whole,inference:slices, or none", read_gpu_pools},
-      seconds("gap-period", [](Settings& s) -> auto& { return s.gap_period; }),
+      seconds(
+          "gap-period", [](Settings & s) -> auto& { return s.gap_period; }),
       {"mig-window", "DAYS HH:MM-HH:MM in UTC with ; between several, such as \"Sat,Sun 02:00-06:00;Wed 01:00-02:00\"",
        read_windows},
       {"preemption", "on, evict (only evictions), migrate (only migrations) or off (no preemption by placement)",
        read_propose},
-      seconds("preemption-after", [](Settings& s) -> auto& { return s.engine.preemption.after; }),
-      number("max-lost-gpu-seconds", "GPU-seconds", 1, kMost,
-          [](Settings& s) -> auto& { return s.engine.preemption.max_lost_gpu_seconds; }),
+      seconds(
+          "preemption-after", [](Settings & s) -> auto& { return s.engine.preemption.after; }),
+      number(
+          "max-lost-gpu-seconds", "GPU-seconds", 1, kMost,
+          [](Settings & s) -> auto& { return s.engine.preemption.max_lost_gpu_seconds; }),
       {"mig-repartition", "on, off, or names of the node pools whose GPUs may be repartitioned for pending workloads",
        read_repartition},
-      seconds("mig-repartition-after", [](Settings& s) -> auto& { return s.engine.mig_repartition.after; }),
-      seconds("mig-repartition-cooldown", [](Settings& s) -> auto& { return s.engine.mig_repartition.pause; }),
-      number("mig-repartition-nodes-per-hour", "nodes that are repartitioned in an hour", 1, 1000,
-          [](Settings& s) -> auto& { return s.engine.mig_repartition.most_orders; }),
+      seconds(
+          "mig-repartition-after", [](Settings & s) -> auto& { return s.engine.mig_repartition.after; }),
+      seconds(
+          "mig-repartition-cooldown", [](Settings & s) -> auto& { return s.engine.mig_repartition.pause; }),
+      number(
+          "mig-repartition-nodes-per-hour", "nodes that are repartitioned in an hour", 1, 1000,
+          [](Settings & s) -> auto& { return s.engine.mig_repartition.most_orders; }),
       {"defragmentation", "on or off", read_defrag},
-      seconds("defragmentation-period", [](Settings& s) -> auto& { return s.engine.defrag.every; }),
-      number("defragmentation-migrations-per-hour", "workloads that are migrated in an hour", 1, kMost,
-          [](Settings& s) -> auto& { return s.engine.defrag.hourly; }),
-      number("defragmentation-min-gpus", "GPUs of whole nodes", 1, kMost,
-          [](Settings& s) -> auto& { return s.engine.defrag.least_gpus; }),
-      number("defragmentation-max-lost-gpu-seconds", "GPU-seconds", 1, kMost, [](Settings& s) -> auto& { return s.engine.defrag.max_lost_gpu_seconds; }),
+      seconds(
+          "defragmentation-period", [](Settings & s) -> auto& { return s.engine.defrag.every; }),
+      number(
+          "defragmentation-migrations-per-hour", "workloads that are migrated in an hour", 1, kMost,
+          [](Settings & s) -> auto& { return s.engine.defrag.hourly; }),
+      number(
+          "defragmentation-min-gpus", "GPUs of whole nodes", 1, kMost,
+          [](Settings & s) -> auto& { return s.engine.defrag.least_gpus; }),
+      number(
+          "defragmentation-max-lost-gpu-seconds", "GPU-seconds", 1, kMost,
+          [](Settings & s) -> auto& { return s.engine.defrag.max_lost_gpu_seconds; }),
       {"quota", {}, owner(&Settings::quota)},
       {"binding", {}, owner(&Settings::binding)}};
   return settings;

@@ -27,7 +27,7 @@ class Webhook {
   void lead(service::Host& host) { view_.lead(host); }
   void drain();  ///< as Server::drain
   void stop();
-  [[nodiscard]] std::shared_ptr<const View> view() const { return view_.current(); }
+  [[nodiscard]] std::shared_ptr<const admission_policy::View> view() const { return view_.current(); }
 
  private:
   kube::Ownership quota_, binding_;
