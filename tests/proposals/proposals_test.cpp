@@ -1,6 +1,7 @@
 // A workload with quota but without a whole node: placement proposes victims, admission evicts them, and the workload
 // runs, also if either service crashes in between.
 #include "pair.hpp"
+#include "qm/admission/queries/explanation.hpp"
 #include "qm/base/crash_point.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 
@@ -135,7 +136,7 @@ class Town {
     std::string out;
     admission_->host->read([&](const service::Shell& shell) {
       const auto& engine = static_cast<const admission::AdmissionShell&>(shell).engine();
-      out = engine.explain(*engine.find(WorkloadUid(uid)), clock_.now()).causes.at(0).message;
+      out = admission::explain(engine.state(), *engine.find(WorkloadUid(uid)), clock_.now()).causes.at(0).message;
     });
     return out;
   }
