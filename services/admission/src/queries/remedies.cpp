@@ -5,6 +5,7 @@
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/queries/workloads.hpp"
 #include "qm/admission/queue_order.hpp"
+#include "qm/admission/scheduler/assignment.hpp"
 #include "queries/simulation.hpp"
 
 #include <algorithm>

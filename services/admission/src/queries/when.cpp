@@ -42,8 +42,8 @@ class Lives {
 };
 
 /// Recent arrivals in the tree, in classes of similar workloads. Names are ignored: each would be a class of its own.
-void add_arrivals(const std::vector<std::pair<const Workload*, Decisions::ForecastWorkload>>& came, Instant now,
-                  Lives& lives, Outlook& out) {
+void add_arrivals(const std::vector<std::pair<const Workload*, ForecastWorkload>>& came, Instant now, Lives& lives,
+                  Outlook& out) {
   out.arrivals = forecast::Arrivals({kArrivalsOf, forecast::Arrivals::Settings().kept});
   out.arrivals.listens_since(now - kArrivalsOf);
   std::map<std::tuple<kueue::Node, int, std::int32_t, std::string>, int> classes;
@@ -134,7 +134,7 @@ tl::expected<Outlook, Cause> outlook_of(const EngineState& state, const Workload
   out.evidence = run_times.evidence(job_class_of(w), declared_of(w), now);
 
   Lives lives(run_times, now);
-  std::vector<std::pair<const Workload*, Decisions::ForecastWorkload>> came;
+  std::vector<std::pair<const Workload*, ForecastWorkload>> came;
   for (const auto& [uid, row] : state.tables.workloads) {
     if (!queues.contains(row.cluster_queue)) continue;
     const auto number = numbers.find(uid);

@@ -1,7 +1,7 @@
 // Queries: what blocks a workload, and what would admit it.
-#include "qm/admission/decisions.hpp"
 #include "qm/admission/kueue/any_fit.hpp"
-#include "scheduler/rule_tree.hpp"
+#include "scheduler/decisions.hpp"
+#include "scheduler/pool_scheduler.hpp"
 
 #include <algorithm>
 
@@ -12,17 +12,17 @@ std::optional<std::pair<kueue::QuotaState*, kueue::Work>> Decisions::seen(const 
   if (where == queues_.end()) return std::nullopt;
   const WorkloadEntry* found = entries_.find(*w.spec.uid);
   WorkloadEntry entry = found == nullptr ? WorkloadEntry{} : *found;
-  if (entry.pattern == nullptr) entry.pattern = pattern_of(w.spec);
+  if (entry.pattern == nullptr) entry.pattern = patterns_.of(w.spec, names_);
   entry.node = where->second.node;
-  return std::pair(&trees_[static_cast<std::size_t>(where->second.tree)]->field(), work_of(w, entry));
+  return std::pair(&scheduler(where->second.tree).quota(), work_of(w, entry));
 }
 
 bool Decisions::refuses(const Spec& spec, const Flavors& flavors) const {
-  for (const auto& set : pattern_of(spec)->pod_sets) {
+  for (const auto& set : patterns_.of(spec, names_)->pod_sets) {
     const auto chosen = flavors.find(set.name);
     if (chosen == flavors.end()) continue;
     for (const auto& no : set.refused) {
-      const FlavorName name(flavors_[no.flavor]);
+      const FlavorName name(names_.flavors[no.flavor]);
       if (std::ranges::any_of(chosen->second, [&](const auto& one) { return one.second == name; })) return true;
     }
   }
@@ -35,7 +35,7 @@ std::vector<QuotaShortfall> Decisions::shortfalls(const Workload& w) const {
   const auto without_limit = [&](const auto& seen_as, const QuotaShortfall& s) {
     const auto& tree = seen_as.first->tree;
     const auto node = seen_as.second.queue;
-    const auto& cells = cells_[static_cast<std::size_t>(queues_.at(w.cluster_queue).tree)];
+    const auto& cells = names_.cells_of(queues_.at(w.cluster_queue).tree);
     const auto cell = cells.find({s.flavor, s.resource});
     if (node == 0 || cell == cells.end() || !tree.quota(node, cell->second).borrowing_limit) return false;
     const auto there =
@@ -44,14 +44,14 @@ std::vector<QuotaShortfall> Decisions::shortfalls(const Workload& w) const {
   };
   // The available amount is negative if quota was lowered below usage.
   const auto left_of = [&](const auto& seen_as, const QuotaShortfall& s) {
-    const auto& cells = cells_[static_cast<std::size_t>(queues_.at(w.cluster_queue).tree)];
+    const auto& cells = names_.cells_of(queues_.at(w.cluster_queue).tree);
     const auto cell = cells.find({s.flavor, s.resource});
     return cell == cells.end() ? kueue::kUnlimited : seen_as.first->tree.left(seen_as.second.queue, cell->second);
   };
   const auto as_seen = seen(w);
   if (!as_seen) return out;
   auto& [at, work] = *as_seen;
-  if (const auto* pool = sharing_of(w.cluster_queue))
+  if (const auto* pool = pool_of(w.cluster_queue))
     return pool_shortfalls(queues_.at(w.cluster_queue).tree, *pool, work);
   auto& field = *at;
   if (kueue::any_fit(field, work)) return out;
@@ -60,13 +60,13 @@ std::vector<QuotaShortfall> Decisions::shortfalls(const Workload& w) const {
     for (const auto& why : made.sets[i].whys) {
       QuotaShortfall s;
       s.pod_set = work.pod_sets[i].name;
-      s.flavor = FlavorName(why.kind == kueue::Why::Kind::kNotCovered ? "" : flavors_[why.flavor]);
+      s.flavor = FlavorName(why.kind == kueue::Why::Kind::kNotCovered ? "" : names_.flavors[why.flavor]);
       const auto asked_of = [&](kueue::Resource resource) {
         const auto& each = work.pod_sets[i].each;
         const auto one = std::ranges::find(each, resource, [](const auto& request) { return request.first; });
         return one == each.end() ? work.pod_sets[i].count : one->second * work.pod_sets[i].count;
       };
-      if (why.kind != kueue::Why::Kind::kRefused) s.resource = resources_[why.resource];
+      if (why.kind != kueue::Why::Kind::kRefused) s.resource = names_.resources[why.resource];
       switch (why.kind) {
         case kueue::Why::Kind::kRefused:
           s.kind = why.refusal.why == kueue::Refusal::Why::kNotFound ? QuotaShortfall::Kind::kFlavorMissing
@@ -111,8 +111,8 @@ std::vector<QuotaShortfall> Decisions::scale_up_shortfalls(const Workload& w, co
   const auto where = queues_.find(w.cluster_queue);
   if (where == queues_.end()) return out;
   const auto [tree_at, node] = where->second;
-  const auto& tree = trees_[static_cast<std::size_t>(tree_at)]->field().tree;
-  const auto& cells = cells_[static_cast<std::size_t>(tree_at)];
+  const auto& tree = scheduler(tree_at).quota().tree;
+  const auto& cells = names_.cells_of(tree_at);
   for (const auto& [at, amount] : more) {
     QuotaShortfall s;
     s.pod_set = w.spec.pod_sets[0].name;
@@ -149,7 +149,7 @@ std::vector<QuotaRemedy> Decisions::quota_remedies(const Workload& w) const {
   if (!as_seen) return out;
   const auto& [field, work] = *as_seen;
   const int tree = queues_.at(w.cluster_queue).tree;
-  if (const auto* pool = sharing_of(w.cluster_queue)) {
+  if (const auto* pool = pool_of(w.cluster_queue)) {
     const auto job = pool->job_of(work);
     auto ends = job ? pool->pool().holders_to_finish(*job) : std::vector<int>();
     if (ends.empty()) return out;
@@ -161,12 +161,12 @@ std::vector<QuotaRemedy> Decisions::quota_remedies(const Workload& w) const {
   for (const auto& one : kueue::quota_remedies(*field, work)) {
     auto& named = out.emplace_back();
     named.kind = one.kind;
-    named.more = usage_of(tree, one.more);
+    named.more = names_.usage_of(tree, one.more);
     named.priority = one.priority;
     for (const int id : one.works) named.works.push_back(uid_of(id));
     switch (one.kind) {
       case kueue::QuotaRemedy::Kind::kFlavor:
-        named.flavor = FlavorName(flavors_[one.refusal.flavor]);
+        named.flavor = FlavorName(names_.flavors[one.refusal.flavor]);
         (one.refusal.why == kueue::Refusal::Why::kTaint ? named.taint : named.label) = one.refusal.detail;
         break;
       case kueue::QuotaRemedy::Kind::kFewerPods:
@@ -185,13 +185,13 @@ std::vector<WorkloadUid> Decisions::awaited(const Workload& w) const {
   const WorkloadEntry* entry = entries_.find(*w.spec.uid);
   if (entry == nullptr || entry->tree < 0) return out;
   if (w.claim && !w.claim->victims.empty()) return w.claim->victims;
-  if (const auto* pool = sharing_of(w.cluster_queue)) {
+  if (const auto* pool = pool_of(w.cluster_queue)) {
     if (!w.claim) return out;
     for (const int id : pool->pool().leaving()) out.push_back(uid_of(id));
     return out;
   }
   if (w.claim) return out;
-  auto& field = trees_[static_cast<std::size_t>(entry->tree)]->field();
+  auto& field = scheduler(entry->tree).quota();
   if (!kueue::fits_once_they_left(field, work_of(w, *entry))) return out;
   for (const auto& holders : field.holders) {
     for (const auto* one : holders) {

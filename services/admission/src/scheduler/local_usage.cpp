@@ -1,6 +1,5 @@
 // Past usage of local queues in the trees.
-#include "qm/admission/decisions.hpp"
-#include "scheduler/rule_tree.hpp"
+#include "scheduler/decisions.hpp"
 
 namespace qm::admission {
 
@@ -10,10 +9,10 @@ kueue::UsageShares Decisions::shares() const {
   out.half_life = static_cast<double>(rules_.usage.half_life.count()) / 1e6;
   out.sampling = static_cast<double>(rules_.usage.sampling.count()) / 1e6;
   for (const std::string resource : {"cpu", "nvidia.com/gpu"}) {
-    if (const auto id = resources_.find(resource)) out.weights[*id] = 0.001;
+    if (const auto id = names_.resources.find(resource)) out.weights[*id] = 0.001;
   }
   for (const auto& [resource, weight] : rules_.usage.weights) {
-    if (const auto id = resources_.find(resource)) out.weights.try_emplace(*id, 1.0).first->second *= weight;
+    if (const auto id = names_.resources.find(resource)) out.weights.try_emplace(*id, 1.0).first->second *= weight;
   }
   return kueue::UsageShares(std::move(out));
 }
@@ -24,14 +23,10 @@ LocalName Decisions::local_of(const Workload& w) const {
   return {w.spec.ns, only == only_local_.end() ? std::string() : only->second};
 }
 
-int Decisions::number(const LocalName& local) const {
-  return local_queues_.of(fmt::format("{}/{}", local.first, local.second));
-}
-
 void Decisions::weigh(kueue::UsageShares& shares, int id, const LocalUsage& usage, std::int64_t weight_milli) const {
   const auto totals = [&](const std::map<std::string, std::int64_t>& amounts) {
     kueue::UsageShares::Totals out;
-    for (const auto& [resource, amount] : amounts) out[resources_.of(resource)] = static_cast<double>(amount);
+    for (const auto& [resource, amount] : amounts) out[names_.resources.of(resource)] = static_cast<double>(amount);
     return out;
   };
   shares.set_weight(id, static_cast<double>(weight_milli) / 1000);
@@ -43,8 +38,8 @@ void Decisions::put_usage(const QueueName& queue, const LocalName& local, const 
                           std::int64_t weight_milli) {
   const int tree = tree_of(queue);
   if (tree < 0) return;
-  auto* shares = trees_[static_cast<std::size_t>(tree)]->usage();
-  if (shares != nullptr) weigh(*shares, number(local), usage, weight_milli);
+  auto* shares = scheduler(tree).usage();
+  if (shares != nullptr) weigh(*shares, names_.number(local), usage, weight_milli);
 }
 
 double Decisions::weigh(const LocalUsage& usage, std::int64_t weight_milli) const {

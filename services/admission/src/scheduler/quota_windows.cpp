@@ -1,6 +1,5 @@
 // Quota windows in the trees: the quota that applies at an instant, and what is beyond it.
-#include "qm/admission/decisions.hpp"
-#include "scheduler/rule_tree.hpp"
+#include "scheduler/decisions.hpp"
 
 #include <algorithm>
 
@@ -48,7 +47,7 @@ std::optional<Instant> quota_changes_after(const ClusterQueue& queue, Instant no
 bool Decisions::beyond(const QueueName& queue) const {
   const auto found = queues_.find(queue);
   if (found == queues_.end()) return false;
-  const auto& tree = trees_[static_cast<std::size_t>(found->second.tree)]->field().tree;
+  const auto& tree = scheduler(found->second.tree).quota().tree;
   for (kueue::Cell cell = 0; cell < tree.cells(); ++cell) {
     if (admission::beyond(tree, found->second.node, cell)) return true;
   }
@@ -58,22 +57,23 @@ bool Decisions::beyond(const QueueName& queue) const {
 /// Works on a copy of the tree without leaving workloads, and without claims, which are for the quota of these.
 std::vector<const Workload*> Decisions::surplus(int tree, const std::vector<const Workload*>& leaving,
                                                 const std::vector<const Workload*>& in_order) const {
-  const auto& rules = *trees_[static_cast<std::size_t>(tree)];
-  auto left = trees_[static_cast<std::size_t>(tree)]->field().tree;
+  const auto& rules = scheduler(tree);
+  auto left = scheduler(tree).quota().tree;
   for (const auto& [name, where] : queues_) {
     if (where.tree != tree) continue;
     for (kueue::Cell cell = 0; cell < left.cells(); ++cell) {
-      if (const auto claimed = rules.claimed(where.node, cell); claimed != 0) left.remove(where.node, cell, claimed);
+      const auto claimed = left.used(where.node, cell) - rules.held(where.node, cell);
+      if (claimed != 0) left.remove(where.node, cell, claimed);
     }
   }
-  for (const auto* w : leaving) left.remove(queues_.at(w->cluster_queue).node, amounts_of(tree, w->usage));
+  for (const auto* w : leaving) left.remove(queues_.at(w->cluster_queue).node, names_.amounts_of(tree, w->usage));
 
   std::set<kueue::Node> queues;
   std::vector<std::pair<const Workload*, kueue::Amounts>> go;
   for (const auto* w : in_order) {
     const auto node = queues_.at(w->cluster_queue).node;
     queues.insert(node);
-    auto amounts = amounts_of(tree, w->usage);
+    auto amounts = names_.amounts_of(tree, w->usage);
     const auto helps = [&](const kueue::Amount& one) {
       return one.amount > 0 && admission::beyond(left, node, one.at);
     };

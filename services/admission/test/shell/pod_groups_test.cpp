@@ -4,6 +4,7 @@
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/queries/explanation.hpp"
+#include "qm/admission/scheduler/assignment.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.pb.h"

@@ -1,6 +1,6 @@
 #pragma once
-#include "qm/admission/decisions.hpp"
 #include "qm/admission/queries/explanation.hpp"
+#include "qm/admission/scheduler/shortfalls.hpp"
 
 #include <optional>
 #include <string>

@@ -63,7 +63,7 @@ void reindex(Indexes& in, const Workload& w, const Marks& from, const Marks& to)
     if (to.ended) in.ended.emplace(*to.ended, uid);
   }
   if (from.holds != to.holds || from.usage != to.usage) {
-    if (from.holds == to.holds) in.decisions.shrink(w);
+    if (from.holds == to.holds) in.decisions.resize(w);
     const auto local = in.decisions.local_of(w);
     const auto count = [&](const QueueName& queue, const Usage& usage, std::int64_t sign) {
       if (!in.decisions.by_usage(queue)) return;

@@ -1,8 +1,9 @@
 #pragma once
-#include "qm/admission/decisions.hpp"
 #include "qm/admission/queue_order.hpp"
+#include "qm/admission/scheduler/rules.hpp"
 #include "qm/admission/tables.hpp"
 #include "qm/base/ranked.hpp"
+#include "scheduler/decisions.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,5 +1,4 @@
 #pragma once
-#include "qm/admission/decisions.hpp"
 #include "qm/admission/queries/explanation.hpp"
 
 #include <cstdint>
@@ -18,7 +17,7 @@ struct Tables;
 
 /// A ClusterQueue with its numbers of workloads and its amounts.
 ///
-/// Units    as Decisions.
+/// Units    CPU and GPU in thousandths, memory in bytes, everything else in units.
 struct QueueView {
   const ClusterQueue* queue = nullptr;
   std::int64_t pending_ready = 0, pending_backed_off = 0, holding = 0, admitted = 0;

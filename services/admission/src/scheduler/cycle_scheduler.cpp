@@ -1,11 +1,33 @@
-#include "scheduler/rule_tree.hpp"
+#include "scheduler/cycle_scheduler.hpp"
 
 #include <algorithm>
 #include <iterator>
 
 namespace qm::admission {
 
-kueue::Outcome Decisions::CycleScheduler::run(std::int64_t now) {
+void CycleScheduler::finish(int id) {
+  leaving_.erase(id);
+  tree_.finish(id);
+  tree_.requeue();
+}
+
+void CycleScheduler::leave(int id) {
+  leaving_.insert(id);
+  tree_.leave(id);
+}
+
+void CycleScheduler::evicted(int id) {
+  leaving_.erase(id);
+  tree_.evicted(id);
+  tree_.requeue();
+}
+
+void CycleScheduler::resize(int id, kueue::Amounts usage) {
+  tree_.shrink(id, std::move(usage));
+  tree_.requeue();
+}
+
+kueue::Outcome CycleScheduler::run(std::int64_t now) {
   kueue::Outcome out;
   // A cycle without admission, preemption or change of the active workloads would repeat forever.
   for (std::size_t waiting = tree_.active_works(); waiting > 0;) {
