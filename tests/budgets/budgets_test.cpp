@@ -3,6 +3,7 @@
 #include "process.hpp"
 #include "qm/admission/budget_view.hpp"
 #include "qm/admission/codec.hpp"
+#include "qm/admission/queries/explanation.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/bus/bus.hpp"
 #include "qm/cost/shell.hpp"
@@ -182,7 +183,8 @@ class Suite {
       if (w.phase == admission::Phase::kPending) out.waiting.push_back(uid.value());
     }
     if (const auto* row = engine.tables().budgets.find("research")) out.budget = view_of(*row, clock_.now());
-    if (!why_of.empty()) out.why = engine.explain(*engine.find(WorkloadUid(why_of)), clock_.now()).causes.at(0).code;
+    if (!why_of.empty())
+      out.why = admission::explain(engine.state(), *engine.find(WorkloadUid(why_of)), clock_.now()).causes.at(0).code;
     return out;
   }
   service::Input bus_input(const char* topic, std::string key, std::string bytes) {

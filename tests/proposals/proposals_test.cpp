@@ -1,6 +1,7 @@
 // A workload with quota but without a whole node: placement proposes victims, admission evicts them, and the workload
 // runs, also if either service crashes in between.
 #include "pair.hpp"
+#include "qm/admission/queries/explanation.hpp"
 #include "qm/testing/queue_manifest.hpp"
 
 namespace qm {
@@ -60,7 +61,7 @@ class Town {
     pair_.run_until_idle();
     std::string out;
     pair_.with_admission([&](const admission::Engine& engine) {
-      out = engine.explain(*engine.find(WorkloadUid(uid)), pair_.now()).causes.at(0).message;
+      out = admission::explain(engine.state(), *engine.find(WorkloadUid(uid)), pair_.now()).causes.at(0).message;
     });
     return out;
   }

@@ -2,6 +2,7 @@
 
 #include "qm/admission/codec.hpp"
 #include "qm/admission/periodic.hpp"
+#include "qm/admission/queries/queues.hpp"
 #include "qm/base/log.hpp"
 #include "qm/model/quantity.hpp"
 
@@ -49,7 +50,7 @@ Json active(bool yes, const char* reason, const std::string& message) {
 }  // namespace
 
 std::optional<Cause> inactive_condition(const Engine& engine, const ClusterQueue& queue) {
-  auto obstacle = engine.inactive_reason(queue);
+  auto obstacle = inactive_reason(engine.state(), queue);
   if (obstacle) {
     if (obstacle->code == "QueueStopped" || obstacle->code == "QueueTerminating") obstacle->code.erase(0, 5);
     return obstacle;
@@ -75,7 +76,7 @@ Json unreadable(const std::string& why) {
 }
 
 Json cluster_queue_status(const Engine& engine, const ClusterQueue& queue, const QueueCounts& counts) {
-  const auto groups = engine.groups(queue);
+  const auto groups = current_groups(engine.state(), queue);
   Json out = Json::object({{"pendingWorkloads", counts.pending},
                            {"reservingWorkloads", counts.reserving},
                            {"admittedWorkloads", counts.admitted},

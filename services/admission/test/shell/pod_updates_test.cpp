@@ -3,6 +3,7 @@
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/executor.hpp"
+#include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/workload_objects.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
@@ -203,7 +204,7 @@ TEST_F(PodSetUpdates, WorkloadObjectUpdatesAreReadWithTheirCheck) {
   step(input(service::Source::kWatch, "workload", object.dump()));
   // A check state in an object has no caller that could get an error: the workload stays gated and reports why.
   EXPECT_TRUE(workload().gated);
-  const auto why = engine_.explain(workload(), now_);
+  const auto why = explain(engine_.state(), workload(), now_);
   EXPECT_NE(why.summary.find("model is h100 from flavor h100, and a100 in the update"), std::string::npos)
       << why.summary;
   object.set("status")

@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/decisions.hpp"
+#include "qm/admission/scheduler/rules.hpp"
 #include "qm/admission/status.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/admission/workload_mirror.hpp"
