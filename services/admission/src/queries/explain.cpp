@@ -1,7 +1,7 @@
 // Explains the state of a workload, phase by phase.
-#include "qm/admission/other_scheduler.hpp"
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/queries/workloads.hpp"
+#include "qm/model/other_scheduler.hpp"
 #include "queries/causes.hpp"
 #include "state/cause.hpp"
 #include "state/deadlines.hpp"
