@@ -399,6 +399,7 @@ const std::vector<Arrows>& arrows() {
       {"libs/pg/", {"base"}},
       {"libs/wire/", {"base", "model", "proto"}},
       {"libs/config/", {"base", "catalog", "model"}},
+      {"libs/settings/", {"base", "config"}},
       {"libs/kube/", {"base", "config", "http"}},
       {"libs/cloud/", {"base", "http", "model"}},
       {"libs/store/", {"base", "pg"}},
