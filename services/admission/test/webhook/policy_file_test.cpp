@@ -120,16 +120,16 @@ TEST(PolicyFile, SettingsOverrideIt) {
   const auto path = dir.path() + "/policy.yaml";
   std::ofstream(path)
       << kHead << "spec:\n  mode: warn\n  rules: {gpu-node: off}\n  requiredLabels: [{key: team}]\n  gangs: {}\n";
-  const auto read = *read_settings({{"webhook", "0.0.0.0:1"},
-                                    {"webhook-policy-file", path},
-                                    {"webhook-policy", "enforce"},
-                                    {"webhook-labels", "owner"}});
+  const auto read = settings_table().read({{"webhook", "0.0.0.0:1"},
+                                           {"webhook-policy-file", path},
+                                           {"webhook-policy", "enforce"},
+                                           {"webhook-labels", "owner"}});
   ASSERT_TRUE(read);
   EXPECT_EQ(read->policy.mode, Mode::kEnforce);
   EXPECT_EQ(read->policy.rules.at("gpu-node"), Mode::kOff);
   EXPECT_EQ(read->policy.required_labels, (std::vector<RequiredLabel>{{"owner", {}}}));
   EXPECT_TRUE(read->policy.facts.gangs);
-  EXPECT_EQ(read_settings({{"webhook", "0.0.0.0:1"}, {"webhook-policy-file", "/nowhere"}}).error().field,
+  EXPECT_EQ(settings_table().read({{"webhook", "0.0.0.0:1"}, {"webhook-policy-file", "/nowhere"}}).error().field,
             "webhook-policy-file");
 }
 

@@ -5,23 +5,29 @@
 namespace qm::admission::webhook {
 namespace settings_test {
 
-TEST(WebhookSettings, EmptyStringGivesDefaults) {
-  EXPECT_FALSE(*read_settings({}));
-  EXPECT_FALSE(*read_settings({{"placement", "none"}, {"webhook-policy", "warn"}}));
+Result<WebhookSettings> read_settings(const settings::Values& given) {
+  auto out = settings_table().read(given);
+  if (out) complete(*out);
+  return out;
+}
+
+TEST(WebhookSettings, WithoutAnAddressThereIsNoWebhook) {
+  EXPECT_FALSE(read_settings({})->serves);
+  EXPECT_FALSE(read_settings({{"webhook-policy", "warn"}})->serves);
 }
 
 TEST(WebhookSettings, ParsesAllFields) {
-  const auto read = *read_settings({{"webhook", "0.0.0.0:9443"},
-                                    {"webhook-service", "gpu/qm-admission:9443"},
-                                    {"webhook-policy", "warn"},
-                                    {"webhook-rules", "gpu-node:off,required-labels:enforce"},
-                                    {"webhook-labels", "team,workload-type=training|batch"},
-                                    {"webhook-exclude", "monitoring"},
-                                    {"webhook-own", "carol"},
-                                    {"webhook-controllers", "system:serviceaccount:kubeflow:training-operator"},
-                                    {"webhook-gate-pods", "false"},
-                                    {"webhook-scheduler", "none"}});
-  ASSERT_TRUE(read);
+  const auto read = read_settings({{"webhook", "0.0.0.0:9443"},
+                                   {"webhook-service", "gpu/qm-admission:9443"},
+                                   {"webhook-policy", "warn"},
+                                   {"webhook-rules", "gpu-node:off,required-labels:enforce"},
+                                   {"webhook-labels", "team,workload-type=training|batch"},
+                                   {"webhook-exclude", "monitoring"},
+                                   {"webhook-own", "carol"},
+                                   {"webhook-controllers", "system:serviceaccount:kubeflow:training-operator"},
+                                   {"webhook-gate-pods", "false"},
+                                   {"webhook-scheduler", "none"}});
+  ASSERT_TRUE(read && read->serves);
   EXPECT_EQ(read->server.address, "0.0.0.0");
   EXPECT_EQ(read->server.port, 9443);
   EXPECT_EQ(read->registration.service_port, 9443);
@@ -47,11 +53,14 @@ TEST(WebhookSettings, ErrorsNameFieldAndValidValue) {
       {"webhook-url", "http://h:1", "use https://HOST:PORT, without a path"},
       {"webhook-service", "admission", "use NAMESPACE/NAME or NAMESPACE/NAME:PORT"},
       {"webhook-policy", "strict", "use enforce, warn, mutate or off"},
-      {"webhook-rules", "gpu-node", "use RULE:MODE with one of the modes enforce, warn, mutate or off"},
+      {"webhook-rules", "gpu-node",
+       "use RULE:MODE with one of the rules gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels, toleration-key, "
+       "gpu-proportion, gpu-sharing, compliance, pool-purpose, gpu-namespace, gpu-priority, gang-topology, "
+       "gang-environment, pod-security, quota-scope, lint and one of the modes enforce, warn, mutate or off"},
       {"webhook-rules", "gpus:off",
        "use RULE:MODE with one of the rules gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels, toleration-key, "
        "gpu-proportion, gpu-sharing, compliance, pool-purpose, gpu-namespace, gpu-priority, gang-topology, "
-       "gang-environment, pod-security, quota-scope, lint"},
+       "gang-environment, pod-security, quota-scope, lint and one of the modes enforce, warn, mutate or off"},
       {"webhook-only", "gpu", "use KEY=VALUE"},
       {"webhook-labels", "a team", "use KEY or KEY=A|B, with a valid label key"},
       {"webhook-gate-pods", "yes", "use true or false"},
@@ -66,7 +75,7 @@ TEST(WebhookSettings, ErrorsNameFieldAndValidValue) {
     EXPECT_EQ(read.error().field, name);
     EXPECT_EQ(read.error().remedy, remedy);
   }
-  EXPECT_NE(read_settings({{"webhook-lables", "team"}}).error().remedy.find("webhook-labels"), std::string::npos);
+  EXPECT_NE(read_settings({{"webhook-lables", "team"}}).error().message.find("webhook-labels"), std::string::npos);
 }
 
 }  // namespace settings_test
