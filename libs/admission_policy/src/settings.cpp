@@ -2,7 +2,6 @@
 
 #include "qm/admission_policy/policy_file.hpp"
 #include "qm/config/names.hpp"
-#include "qm/config/settings.hpp"
 
 #include <fmt/format.h>
 
@@ -11,134 +10,118 @@
 namespace qm::admission_policy {
 namespace {
 
-std::vector<std::string> split(const std::string& text, char at) {
-  std::vector<std::string> out;
-  for (std::size_t from = 0; from <= text.size();) {
-    const auto end = std::min(text.find(at, from), text.size());
-    if (end > from) out.push_back(text.substr(from, end - from));
-    from = end + 1;
-  }
-  return out;
+using Texts = std::set<std::string>;
+
+settings::Kind<Texts> controllers() {
+  return settings::list<Texts>(
+      "whole names of service accounts: system:serviceaccount:NAMESPACE:NAME", {}, [](const auto& users) {
+        return std::ranges::all_of(users, [](const std::string& user) {
+          return user.starts_with("system:serviceaccount:") && std::ranges::count(user, ':') == 3 &&
+                 !user.ends_with(':') && !user.ends_with('*');
+        });
+      });
 }
 
-using Read = Status (*)(const std::string& value, Settings& out);
-
-Status exclude(const std::string& value, Settings& out) {
-  for (auto& ns : split(value, ',')) out.excluded.insert(std::move(ns));
-  return {};
+settings::Kind<Mode> mode() {
+  return settings::choice<Mode>(
+      {{"enforce", Mode::kEnforce}, {"warn", Mode::kWarn}, {"mutate", Mode::kMutate}, {"off", Mode::kOff}});
 }
 
-Status own(const std::string& value, Settings& out) {
-  for (auto& user : split(value, ',')) out.own_users.insert(std::move(user));
-  return {};
-}
+using Modes = std::map<std::string, Mode>;
 
-Status controllers(const std::string& value, Settings& out) {
-  for (auto& user : split(value, ',')) {
-    if (!user.starts_with("system:serviceaccount:") || std::ranges::count(user, ':') != 3 || user.ends_with(':') ||
-        user.ends_with('*')) {
-      return fail(config::wrong_setting("webhook-controllers", user,
-                                        "whole names of service accounts: system:serviceaccount:NAMESPACE:NAME"));
+settings::Kind<Modes> rule_modes() {
+  const auto read = [](const std::string& value) -> std::optional<Modes> {
+    Modes out;
+    for (const auto& one : settings::split(value, ',')) {
+      const auto colon = one.find(':');
+      const auto name = one.substr(0, colon);
+      const auto found = colon == std::string::npos ? std::nullopt : mode_of(one.substr(colon + 1));
+      if (!found || std::ranges::find(rule_names(), name) == rule_names().end()) return std::nullopt;
+      out[name] = *found;
     }
-    out.controllers.insert(std::move(user));
-  }
-  return {};
+    return out;
+  };
+  return {{.type = settings::Type::kList,
+           .allowed = fmt::format("RULE:MODE with one of the rules {} and one of the modes {}",
+                                  fmt::join(rule_names(), ", "), mode().form.allowed)},
+          read,
+          {}};
 }
 
-Status policy_file(const std::string& path, Settings& out) { return read_policy_file(path, out); }
+using RequiredLabels = std::vector<RequiredLabel>;
 
-constexpr const char* kModes = "enforce, warn, mutate or off";
-
-Status policy(const std::string& value, Settings& out) {
-  const auto mode = mode_of(value);
-  if (!mode) return fail(config::wrong_setting("webhook-policy", value, kModes));
-  out.mode = *mode;
-  return {};
-}
-
-Status rules(const std::string& value, Settings& out) {
-  for (const auto& one : split(value, ',')) {
-    const auto colon = one.find(':');
-    const auto name = one.substr(0, colon);
-    const auto mode = colon == std::string::npos ? std::nullopt : mode_of(one.substr(colon + 1));
-    if (std::ranges::find(rule_names(), name) == rule_names().end()) {
-      return fail(config::wrong_setting(
-          "webhook-rules", one, fmt::format("RULE:MODE with one of the rules {}", fmt::join(rule_names(), ", "))));
+settings::Kind<RequiredLabels> required_labels() {
+  const auto read = [](const std::string& value) -> std::optional<RequiredLabels> {
+    RequiredLabels out;
+    for (const auto& one : settings::split(value, ',')) {
+      const auto equals = one.find('=');
+      RequiredLabel label{one.substr(0, equals), {}};
+      if (equals != std::string::npos) label.values = settings::split(one.substr(equals + 1), '|');
+      if (config::name_fault(config::NameRule::kLabelKey, label.key)) return std::nullopt;
+      out.push_back(std::move(label));
     }
-    if (!mode)
-      return fail(
-          config::wrong_setting("webhook-rules", one, fmt::format("RULE:MODE with one of the modes {}", kModes)));
-    out.rules[name] = *mode;
-  }
-  return {};
+    return out;
+  };
+  return {{.type = settings::Type::kList, .allowed = "KEY or KEY=A|B, with a valid label key"}, read, {}};
 }
 
-Status labels(const std::string& value, Settings& out) {
-  for (const auto& one : split(value, ',')) {
-    const auto equals = one.find('=');
-    RequiredLabel label{one.substr(0, equals), {}};
-    if (equals != std::string::npos) label.values = split(one.substr(equals + 1), '|');
-    if (config::name_fault(config::NameRule::kLabelKey, label.key))
-      return fail(config::wrong_setting("webhook-labels", one, "KEY or KEY=A|B, with a valid label key"));
-    out.required_labels.push_back(std::move(label));
-  }
-  return {};
+/// Adds to the names of the policy's file.
+auto added_to(Texts Settings::*member) {
+  return settings::into([member](Settings& out, Texts names) { (out.*member).merge(names); });
 }
 
-Status gate_pods(const std::string& value, Settings& out) {
-  if (value != "true" && value != "false")
-    return fail(config::wrong_setting("webhook-gate-pods", value, "true or false"));
-  out.gate_pods = value == "true";
-  return {};
-}
-
-Status scheduler(const std::string& value, Settings& out) {
-  out.scheduler = value == "none" ? std::string() : value;
-  return {};
-}
-
-constexpr std::string_view kPolicyFile = "webhook-policy-file";
 constexpr std::string_view kService = "webhook-service";
-
-const std::map<std::string_view, Read>& readers() {
-  static const std::map<std::string_view, Read> all{{"webhook-exclude", exclude},
-                                                    {"webhook-own", own},
-                                                    {"webhook-policy", policy},
-                                                    {kPolicyFile, policy_file},
-                                                    {"webhook-rules", rules},
-                                                    {"webhook-labels", labels},
-                                                    {"webhook-controllers", controllers},
-                                                    {"webhook-gate-pods", gate_pods},
-                                                    {"webhook-scheduler", scheduler}};
-  return all;
-}
+constexpr std::string_view kServerOnly[] = {"webhook", "webhook-url", "webhook-only"};
 
 }  // namespace
 
-Result<Settings> read_policy_settings(const std::map<std::string, std::string>& extra) {
-  Settings out;
-  const auto given = [&](std::string_view name) {
-    const auto found = extra.find(std::string(name));
-    return found == extra.end() ? nullptr : &found->second;
+const settings::Table<Settings>& settings_table() {
+  using namespace settings;
+  const auto names = [](const char* what) {
+    return settings::list<Texts>(fmt::format("{}, separated by commas", what));
   };
-  // The command line takes precedence over the file.
-  if (const auto* path = given(kPolicyFile)) QM_TRY(policy_file(*path, out));
-  if (given("webhook-labels") != nullptr) out.required_labels.clear();
-  for (const auto& [name, value] : extra) {
-    if (!name.starts_with("webhook") || name == kPolicyFile) continue;
-    QM_TRY(config::check_setting_names({{name, value}}, webhook_setting_names()));
-    if (const auto found = readers().find(name); found != readers().end()) QM_TRY(found->second(value, out));
-  }
-  const auto* service = given(kService);
-  const std::string home = service == nullptr ? std::string(kHomeNamespace) : service->substr(0, service->find('/'));
-  out.excluded.insert(home);
-  out.own_users.insert(fmt::format("system:serviceaccount:{}:*", home));
-  return out;
+  const auto policy_file = into([](Settings& out, const std::string& path) { return read_policy_file(path, out); });
+  const auto modes_of_rules = into([](Settings& out, const Modes& modes) {
+    for (const auto& [rule, mode] : modes) out.rules[rule] = mode;
+  });
+  const Property scheduler{
+      [](const Settings& s) { return s.scheduler; },
+      [](Settings& s, const std::string& name) { s.scheduler = name == "none" ? std::string() : name; }};
+  static const settings::Table<Settings> table{
+      // The file comes first, so that the settings override it.
+      {"webhook-policy-file", text("the path of a WebhookPolicy"), policy_file,
+       "File with the modes of the rules and facts about the cluster; the settings below override it."},
+      {"webhook-policy", mode(), at(&Settings::mode), "Mode of the rules in namespaces without a mode."},
+      {"webhook-rules", rule_modes(), modes_of_rules, "Modes of single rules."},
+      {"webhook-labels", required_labels(),
+       into([](Settings& out, RequiredLabels labels) { out.required_labels = std::move(labels); }),
+       "Labels that GPU pods must have."},
+      {"webhook-gate-pods", boolean(), at(&Settings::gate_pods), "Pods are gated; otherwise only Jobs are held."},
+      {"webhook-scheduler", text("the name of a scheduler, or none to keep that of the pod"), scheduler,
+       "Scheduler that is set on managed workloads."},
+      {"webhook-own", names("names of users"), added_to(&Settings::own_users),
+       "Users that may do manually what admission decides, in addition to its own service accounts."},
+      {"webhook-controllers", controllers(), added_to(&Settings::controllers),
+       "Accounts of the controllers of JobSets, PyTorchJobs and others; what they create belongs to the named owner."},
+      {"webhook-exclude", names("names of namespaces"), added_to(&Settings::excluded),
+       "Namespaces without calls, in addition to kube-system, kube-public, kube-node-lease and that of the webhook."}};
+  return table;
 }
 
-std::vector<std::string_view> webhook_setting_names() {
-  std::vector<std::string_view> out{"webhook", kService, "webhook-url", "webhook-only"};
-  for (const auto& [name, read] : readers()) out.push_back(name);
+void complete(Settings& settings, const std::string& home) {
+  settings.excluded.insert(home);
+  settings.own_users.insert(fmt::format("system:serviceaccount:{}:*", home));
+}
+
+Result<Settings> read_policy_settings(const settings::Values& given) {
+  settings::Values own;
+  std::string home(kHomeNamespace);
+  for (const auto& [name, value] : given) {
+    if (name == kService) home = value.substr(0, value.find('/'));
+    if (name != kService && std::ranges::find(kServerOnly, name) == std::end(kServerOnly)) own.emplace(name, value);
+  }
+  QM_ASSIGN(auto out, settings_table().read(own));
+  complete(out, home);
   return out;
 }
 

@@ -6,8 +6,7 @@ namespace qm::admission_policy {
 namespace settings_test {
 
 TEST(PolicySettings, ParsesAllFields) {
-  const auto read = read_policy_settings({{"placement", "none"},
-                                          {"webhook", "0.0.0.0:9443"},
+  const auto read = read_policy_settings({{"webhook", "0.0.0.0:9443"},
                                           {"webhook-service", "gpu/qm-admission:9443"},
                                           {"webhook-policy", "warn"},
                                           {"webhook-rules", "gpu-node:off,required-labels:enforce"},
@@ -40,11 +39,14 @@ TEST(PolicySettings, LeaveNamespaceOfAdmissionAlone) {
 TEST(PolicySettings, ErrorsNameFieldAndValidValue) {
   const char* const cases[][3] = {
       {"webhook-policy", "strict", "use enforce, warn, mutate or off"},
-      {"webhook-rules", "gpu-node", "use RULE:MODE with one of the modes enforce, warn, mutate or off"},
+      {"webhook-rules", "gpu-node",
+       "use RULE:MODE with one of the rules gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels, toleration-key, "
+       "gpu-proportion, gpu-sharing, compliance, pool-purpose, gpu-namespace, gpu-priority, gang-topology, "
+       "gang-environment, pod-security, quota-scope, lint and one of the modes enforce, warn, mutate or off"},
       {"webhook-rules", "gpus:off",
        "use RULE:MODE with one of the rules gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels, toleration-key, "
        "gpu-proportion, gpu-sharing, compliance, pool-purpose, gpu-namespace, gpu-priority, gang-topology, "
-       "gang-environment, pod-security, quota-scope, lint"},
+       "gang-environment, pod-security, quota-scope, lint and one of the modes enforce, warn, mutate or off"},
       {"webhook-labels", "a team", "use KEY or KEY=A|B, with a valid label key"},
       {"webhook-gate-pods", "yes", "use true or false"},
       {"webhook-controllers", "system:serviceaccount:kubeflow:*",
@@ -58,7 +60,7 @@ TEST(PolicySettings, ErrorsNameFieldAndValidValue) {
     EXPECT_EQ(read.error().field, name);
     EXPECT_EQ(read.error().remedy, remedy);
   }
-  EXPECT_NE(read_policy_settings({{"webhook-lables", "team"}}).error().remedy.find("webhook-labels"),
+  EXPECT_NE(read_policy_settings({{"webhook-lables", "team"}}).error().message.find("webhook-labels"),
             std::string::npos);
 }
 

@@ -1,81 +1,116 @@
 #include "qm/admission/webhook/settings.hpp"
 
 #include "qm/admission_policy/settings.hpp"
-#include "qm/config/settings.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
-#include <utility>
 
 namespace qm::admission::webhook {
 namespace {
 
-/// Splits "HOST:PORT"; the port is 0 where there is none.
-std::pair<std::string, int> host_and_port(const std::string& text) {
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+
+/// Splits "HOST:PORT"; nullopt: there is no valid port.
+std::optional<HostPort> host_port(const std::string& text) {
   const auto colon = text.rfind(':');
   int port = 0;
-  if (colon == std::string::npos || colon == 0) return {text, 0};
+  if (colon == std::string::npos || colon == 0) return std::nullopt;
   const auto* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, port);
-  if (error != std::errc() || rest != end || port < 0 || port > 65535) return {text, 0};
-  return {text.substr(0, colon), port};
+  if (error != std::errc() || rest != end || port < 1 || port > 65535) return std::nullopt;
+  return HostPort{text.substr(0, colon), port};
 }
 
-Status listen(const std::string& value, WebhookSettings& out) {
-  const auto [host, port] = host_and_port(value);
-  if (port == 0) return fail(config::wrong_setting("webhook", value, "HOST:PORT"));
-  out.server.address = host;
-  out.server.port = static_cast<std::uint16_t>(port);
-  return {};
+/// A text for which `valid` is true.
+settings::Kind<std::string> text_of(std::string allowed, std::string pattern, bool (*valid)(const std::string&)) {
+  auto out = settings::text(std::move(allowed));
+  out.form.pattern = std::move(pattern);
+  out.read = [valid](const std::string& value) { return valid(value) ? std::optional(value) : std::nullopt; };
+  return out;
 }
 
-Status service(const std::string& value, WebhookSettings& out) {
-  const auto slash = value.find('/');
-  if (slash == std::string::npos || slash == 0 || slash + 1 == value.size()) {
-    return fail(config::wrong_setting("webhook-service", value, "NAMESPACE/NAME or NAMESPACE/NAME:PORT"));
-  }
-  const auto [name, port] = host_and_port(value.substr(slash + 1));
-  if (port == 0 && name.find(':') != std::string::npos)
-    return fail(config::wrong_setting("webhook-service", value, "a port of 1 to 65,535"));
-  out.registration.service_ns = value.substr(0, slash);
-  out.registration.service = name;
-  if (port != 0) out.registration.service_port = port;
-  return {};
+// ---- kinds of values ----
+
+settings::Kind<HostPort> address() { return {{.allowed = "HOST:PORT", .pattern = "^.+:[0-9]+$"}, host_port, {}}; }
+
+struct Service {
+  std::string ns, name;
+  std::optional<int> port;
+};
+
+settings::Kind<Service> service() {
+  const auto read = [](const std::string& value) -> std::optional<Service> {
+    const auto slash = value.find('/');
+    if (slash == std::string::npos || slash == 0 || slash + 1 == value.size()) return std::nullopt;
+    Service out{value.substr(0, slash), value.substr(slash + 1), {}};
+    if (out.name.find(':') == std::string::npos) return out;
+    const auto named = host_port(out.name);
+    if (!named) return std::nullopt;
+    return Service{out.ns, named->host, named->port};
+  };
+  return {{.allowed = "NAMESPACE/NAME or NAMESPACE/NAME:PORT", .pattern = "^[^/]+/[^/]+$"}, read, {}};
 }
 
-Status url(const std::string& value, WebhookSettings& out) {
-  const auto rest = value.starts_with("https://") ? value.substr(8) : std::string();
-  if (rest.empty() || rest.find('/') != std::string::npos || host_and_port(rest).second == 0) {
-    return fail(config::wrong_setting("webhook-url", value, "https://HOST:PORT, without a path"));
-  }
-  out.registration.url = value;
-  return {};
+settings::Kind<std::string> url() {
+  return text_of("https://HOST:PORT, without a path", "^https://[^/]+:[0-9]+$", [](const std::string& value) {
+    const auto rest = value.starts_with("https://") ? value.substr(8) : std::string();
+    return rest.find('/') == std::string::npos && host_port(rest).has_value();
+  });
 }
 
-Status only(const std::string& value, WebhookSettings& out) {
-  const auto equals = value.find('=');
-  if (equals == std::string::npos || equals == 0)
-    return fail(config::wrong_setting("webhook-only", value, "KEY=VALUE"));
-  out.registration.only = value;
-  return {};
+settings::Kind<std::string> namespace_label() {
+  return text_of("KEY=VALUE", "^[^=]+=", [](const std::string& value) {
+    const auto equals = value.find('=');
+    return equals != std::string::npos && equals > 0;
+  });
 }
 
-using Read = Status (*)(const std::string& value, WebhookSettings& out);
-constexpr std::pair<const char*, Read> kReaders[] = {
-    {"webhook", listen}, {"webhook-only", only}, {"webhook-service", service}, {"webhook-url", url}};
+// ---- places in the settings that are not one member ----
+
+auto listen() {
+  return settings::into([](WebhookSettings& out, HostPort where) {
+    out.serves = true;
+    out.server.address = std::move(where.host);
+    out.server.port = static_cast<std::uint16_t>(where.port);
+  });
+}
+
+auto registered_service() {
+  return settings::into([](WebhookSettings& out, const Service& value) {
+    out.registration.service_ns = value.ns;
+    out.registration.service = value.name;
+    if (value.port) out.registration.service_port = *value.port;
+  });
+}
 
 }  // namespace
 
-Result<std::optional<WebhookSettings>> read_settings(const std::map<std::string, std::string>& extra) {
-  WebhookSettings out;
-  QM_ASSIGN(out.policy, admission_policy::read_policy_settings(extra));
-  for (const auto& [name, read] : kReaders) {
-    if (const auto found = extra.find(name); found != extra.end()) QM_TRY(read(found->second, out));
-  }
-  if (!extra.contains("webhook")) return std::optional<WebhookSettings>{};
-  out.registration.excluded = out.policy.excluded;
-  out.keeper.ns = out.registration.service_ns;
-  out.keeper.names = out.registration.names();
-  return std::optional<WebhookSettings>{std::move(out)};
+const settings::Table<WebhookSettings>& settings_table() {
+  using namespace settings;
+  static const auto table =
+      settings::Table<WebhookSettings>{
+          {"webhook", address(), listen(), "Address that the webhook listens on; not set = there is no webhook."},
+          {"webhook-service", service(), registered_service(),
+           "Service by which the API server reaches the webhook; its namespace also has the certificate."},
+          {"webhook-url", url(), at(&WebhookSettings::registration, &Registration::url),
+           "Address of the webhook, if the API server is not in the cluster network."},
+          {"webhook-only", namespace_label(), at(&WebhookSettings::registration, &Registration::only),
+           "Label of the namespaces for which the webhook is called; not set = all."}}
+          .with(admission_policy::settings_table(), &WebhookSettings::policy);
+  return table;
+}
+
+void complete(WebhookSettings& settings) {
+  const auto& home = settings.registration.service_ns;
+  admission_policy::complete(settings.policy, home);
+  settings.registration.excluded = settings.policy.excluded;
+  settings.keeper.ns = home;
+  settings.keeper.names = settings.registration.names();
 }
 
 }  // namespace qm::admission::webhook

@@ -5,15 +5,21 @@
 namespace qm::admission::webhook {
 namespace settings_test {
 
-TEST(WebhookSettings, EmptyStringGivesDefaults) {
-  EXPECT_FALSE(*read_settings({}));
-  EXPECT_FALSE(*read_settings({{"placement", "none"}, {"webhook-policy", "warn"}}));
+Result<WebhookSettings> read_settings(const settings::Values& given) {
+  auto out = settings_table().read(given);
+  if (out) complete(*out);
+  return out;
+}
+
+TEST(WebhookSettings, WithoutAnAddressThereIsNoWebhook) {
+  EXPECT_FALSE(read_settings({})->serves);
+  EXPECT_FALSE(read_settings({{"webhook-policy", "warn"}})->serves);
 }
 
 TEST(WebhookSettings, ParsesAllFields) {
-  const auto read = *read_settings(
+  const auto read = read_settings(
       {{"webhook", "0.0.0.0:9443"}, {"webhook-service", "gpu/qm-admission:9443"}, {"webhook-policy", "warn"}});
-  ASSERT_TRUE(read);
+  ASSERT_TRUE(read && read->serves);
   EXPECT_EQ(read->server.address, "0.0.0.0");
   EXPECT_EQ(read->server.port, 9443);
   EXPECT_EQ(read->registration.service_port, 9443);
@@ -36,7 +42,7 @@ TEST(WebhookSettings, ErrorsNameFieldAndValidValue) {
     EXPECT_EQ(read.error().field, name);
     EXPECT_EQ(read.error().remedy, remedy);
   }
-  EXPECT_NE(read_settings({{"webhook-lables", "team"}}).error().remedy.find("webhook-labels"), std::string::npos);
+  EXPECT_NE(read_settings({{"webhook-lables", "team"}}).error().message.find("webhook-labels"), std::string::npos);
 }
 
 }  // namespace settings_test
