@@ -1,7 +1,6 @@
 // qm-agent: reports GPU nodes and carries out checkpoint orders. Wiring only.
-//   --set nodes=a,b | except=a,b   --set telemetry=HOST:PORT   --set dcgm=URL --set imds=URL ({node} is replaced)
-//   --set sample-period=60s --set notice-period=10s            periods of domain time
 #include "agent.hpp"
+#include "agent_settings.hpp"
 #include "qm/base/log.hpp"
 #include "qm/rpc/process.hpp"
 
@@ -39,7 +38,9 @@ int main(int argc, char** argv) {
   qm::rpc::block_signals();
   qm::rpc::limit_shutdown(kShutdownTimeout, 0);
   const auto settings = qm::rpc::parse_settings(
-      argc, argv, "agent", "Node agent: GPU samples, node reports, spot notices and checkpoint orders.");
+      argc, argv,
+      {"agent", "Reports GPU samples, node facts and spot notices, and carries out checkpoint orders.",
+       qm::agent::settings_table().settings()});
   if (const auto done = run(settings); !done) {
     qm::log::error("ends with an error", {{"error", done.error().to_string()}});
     return 1;

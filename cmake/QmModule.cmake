@@ -89,7 +89,7 @@ set(QM_TEST_NEEDS pg redis kafka kube k8s moto e2e)
 # tools, neither library nor engine.
 set(QM_NOT_CORE rpc_test replica_test admission_test placement_test autoscaler_test telemetry_test cost_test agent_test
     cli_test golden_test hardening_test sim_test cloud_contract_test contract_cloud_test contract_kube_test fleet_test tidy_test budgets_test
-    proposals_test elastic_test hostile_test)
+    proposals_test elastic_test hostile_test setting_pages_test)
 
 # Finds the tests and benches next to a module's code. DEPS are linked to each binary.
 function(qm_tests name)

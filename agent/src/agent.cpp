@@ -1,16 +1,11 @@
 #include "agent.hpp"
 
-#include "checkpoint_target.hpp"
 #include "node_hardware.hpp"
 #include "node_view.hpp"
 #include "notices.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/log.hpp"
-#include "qm/base/option_range.hpp"
-#include "qm/config/manifest.hpp"
-#include "qm/config/settings.hpp"
 #include "qm/kube/client.hpp"
-#include "qm/kube/connect.hpp"
 #include "qm/model/resources.hpp"
 #include "qm/wire/model.hpp"
 
@@ -35,163 +30,7 @@ std::string kernel_boot_id() {
   return id;
 }
 
-tl::unexpected<Error> bad(const std::string& field, std::string message, std::string remedy) {
-  return fail(Error{Code::kInvalid, std::move(message), field, std::move(remedy)});
-}
-
-const std::vector<std::string_view> kSettings = {"nodes",
-                                                 "except",
-                                                 "telemetry",
-                                                 "dcgm",
-                                                 "imds",
-                                                 "sample-period",
-                                                 "notice-period",
-                                                 "pod-resources",
-                                                 "pod-resources-period",
-                                                 "device-plugin",
-                                                 "device-plugin-shares",
-                                                 "device-plugin-config",
-                                                 "device-plugin-mps",
-                                                 "device-plugin-strict",
-                                                 "device-plugin-schedulers",
-                                                 "checkpoint-gateway",
-                                                 "sysfs",
-                                                 "kubelet-config",
-                                                 "kubelet-wanted",
-                                                 "nccl-topology",
-                                                 "model-cache",
-                                                 "probe-period"};
-
-Result<std::set<std::string>> names_of(const std::string& setting, const std::string& text, const char* what = "node") {
-  std::set<std::string> out;
-  std::size_t from = 0;
-  while (from <= text.size()) {
-    const auto comma = std::min(text.find(',', from), text.size());
-    const std::string name = text.substr(from, comma - from);
-    if (name.empty() || name.find_first_of(" /{}") != std::string::npos) {
-      return fail(
-          config::wrong_setting(setting, text, fmt::format("names of {}s, separated by commas, without blanks", what)));
-    }
-    out.insert(name);
-    from = comma + 1;
-  }
-  return out;
-}
-
-Result<Duration> period_of(const std::string& setting, const std::string& text) {
-  const auto period = config::parse_duration(text);
-  if (!period || *period < std::chrono::milliseconds(1)) {
-    return fail(config::wrong_setting(setting, text, "a duration of 1ms or more, such as 60s"));
-  }
-  return *period;
-}
-
-Result<int> shares_of(const std::string& setting, const std::string& text) {
-  const OptionRange<int> range(1, 128, "shares");
-  if (!range(text).empty()) return fail(config::wrong_setting(setting, text, range.text()));
-  return std::stoi(text);
-}
-
-Result<Sharing> sharing_in(const std::string& file) {
-  std::ifstream in(file);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) return bad("device-plugin-config", fmt::format("{} cannot be read", file), "name a file");
-  auto sharing = sharing_of(text, file);
-  if (sharing) {
-    for (const auto& warning : sharing->warnings) log::warn("device plugin's configuration", {{"warning", warning}});
-  }
-  return sharing;
-}
-
 }  // namespace
-
-Result<Options> Options::from_settings(const rpc::Settings& settings) {
-  Options out;
-  if (settings.kube.empty()) {
-    return bad("kube", "the Kubernetes API is not given", "add --kube in-cluster, or --kube http://host:port");
-  }
-  auto kube = kube::find_server(settings.kube);
-  if (!kube) return bad("kube", kube.error().message, "write in-cluster, kubeconfig, or http://host:port");
-  out.kube = std::move(*kube);
-  out.security = rpc::client_security(settings);
-  QM_TRY(config::check_setting_names(settings.extra, kSettings));
-  for (const auto& [name, value] : settings.extra) {
-    if (name == "nodes") {
-      QM_ASSIGN(const auto names, names_of(name, value));
-      out.nodes.assign(names.begin(), names.end());
-    } else if (name == "except") {
-      QM_ASSIGN(out.except, names_of(name, value));
-    } else if (name == "telemetry") {
-      out.telemetry = value;
-    } else if (name == "dcgm") {
-      out.dcgm = value;
-    } else if (name == "imds") {
-      out.imds = value;
-    } else if (name == "sample-period") {
-      QM_ASSIGN(out.sample_period, period_of(name, value));
-    } else if (name == "notice-period") {
-      QM_ASSIGN(out.notice_period, period_of(name, value));
-    } else if (name == "pod-resources") {
-      out.pod_resources = value;
-    } else if (name == "pod-resources-period") {
-      QM_ASSIGN(out.pod_resources_period, period_of(name, value));
-    } else if (name == "device-plugin") {
-      out.device_plugin = value;
-    } else if (name == "device-plugin-shares") {
-      QM_ASSIGN(out.device_plugin_sharing.shares[std::string(words::kGpuResource)], shares_of(name, value));
-    } else if (name == "device-plugin-config") {
-      QM_ASSIGN(out.device_plugin_sharing, sharing_in(value));
-    } else if (name == "device-plugin-mps") {
-      out.device_plugin_mps = value;
-    } else if (name == "device-plugin-strict") {
-      if (value != "true" && value != "false") return fail(config::wrong_setting(name, value, "true or false"));
-      out.device_plugin_strict = value == "true";
-    } else if (name == "device-plugin-schedulers") {
-      QM_ASSIGN(out.device_plugin_schedulers, names_of(name, value, "scheduler"));
-    } else if (name == "checkpoint-gateway") {
-      QM_TRY(check_gateway(value));
-      out.checkpoint_gateway = value;
-    } else if (name == "sysfs") {
-      out.sysfs = value;
-    } else if (name == "kubelet-config") {
-      out.kubelet_config = value;
-    } else if (name == "kubelet-wanted") {
-      out.kubelet_wanted = value;
-    } else if (name == "nccl-topology") {
-      out.nccl_topology = value;
-    } else if (name == "model-cache") {
-      out.model_cache = value;
-    } else if (name == "probe-period") {
-      QM_ASSIGN(out.probe_period, period_of(name, value));
-    } else {
-      QM_ASSERT(false, "setting {} is valid and has no effect here", name);
-    }
-  }
-  for (const auto& [setting, path] :
-       {std::pair("pod-resources", out.pod_resources), std::pair("device-plugin", out.device_plugin),
-        std::pair("sysfs", out.sysfs), std::pair("kubelet-config", out.kubelet_config),
-        std::pair("kubelet-wanted", out.kubelet_wanted), std::pair("nccl-topology", out.nccl_topology),
-        std::pair("model-cache", out.model_cache)}) {
-    if (path.empty()) continue;
-    if (path[0] != '/') return fail(config::wrong_setting(setting, path, "an absolute path, which begins with /"));
-    if (out.nodes.size() != 1) {
-      return bad(setting, "it is a file of one node", "add --set nodes=NAME with the name of this node");
-    }
-  }
-  if (out.nodes.empty() == out.except.empty()) {
-    return bad("nodes", out.nodes.empty() ? "no node is named" : "both nodes and except are given",
-               "add either --set nodes=NAME,... or --set except=NAME,... (then the agent serves all other nodes)");
-  }
-  if (out.telemetry.empty())
-    return bad("telemetry", "the telemetry service is not given", "add --set telemetry=host:port");
-  for (const auto& [setting, url] : {std::pair("dcgm", out.dcgm), std::pair("imds", out.imds)}) {
-    QM_TRY(check_url(setting, url));
-    if (out.nodes.size() != 1 && url.find("{node}") == std::string::npos) {
-      return fail(config::wrong_setting(setting, url, "a URL with {node} in the place of the node's name"));
-    }
-  }
-  return out;
-}
 
 struct Agent::Meters {
   metrics::Counter ok, empty, failed, bad_lines, notices, reconnects, dropped, kubelet_ok, kubelet_failed;

@@ -1,6 +1,5 @@
 #include "checkpoint_target.hpp"
 
-#include "qm/config/settings.hpp"
 #include "qm/model/resources.hpp"
 #include "sources.hpp"
 
@@ -142,11 +141,6 @@ Result<CheckpointTarget> checkpoint_target(const Rank& rank, const std::string& 
   return CheckpointTarget{fmt::format("{}://{}:{}", scheme, shown, port), path};
 }
 
-Status check_gateway(const std::string& url) {
-  QM_TRY(check_url("checkpoint-gateway", url));
-  if (url.find_first_of("?#@ ") == std::string::npos) return {};
-  return fail(config::wrong_setting("checkpoint-gateway", url,
-                                    "http://HOST:PORT/PATH, in which {namespace} and {pod} are filled in"));
-}
+bool is_gateway(std::string_view url) { return is_url(url) && url.find_first_of("?#@ ") == std::string_view::npos; }
 
 }  // namespace qm::agent

@@ -26,7 +26,7 @@ struct CheckpointTarget {
 /// Fails    kInvalid, kFailedPrecondition: names the pod, the error, and the valid form.
 [[nodiscard]] Result<CheckpointTarget> checkpoint_target(const Rank& rank, const std::string& gateway = {});
 
-/// Fails with kInvalid unless `url` is an http URL without a query; for the setting checkpoint-gateway.
-Status check_gateway(const std::string& url);
+/// Whether the text is an http URL without a user, a query or a fragment.
+[[nodiscard]] bool is_gateway(std::string_view url);
 
 }  // namespace qm::agent

@@ -1,7 +1,6 @@
 #include "sources.hpp"
 
 #include "qm/cloud/aws.hpp"
-#include "qm/config/settings.hpp"
 #include "qm/http/http.hpp"
 
 namespace qm::agent {
@@ -114,10 +113,8 @@ std::string fill_template(std::string text, const std::map<std::string, std::str
   return text;
 }
 
-Status check_url(const std::string& setting, const std::string& url) {
-  const bool http = url.starts_with("http://") && url.size() > 7, https = url.starts_with("https://") && url.size() > 8;
-  if (http || https) return {};
-  return fail(config::wrong_setting(setting, url, "http://HOST:PORT/PATH"));
+bool is_url(std::string_view text) {
+  return (text.starts_with("http://") && text.size() > 7) || (text.starts_with("https://") && text.size() > 8);
 }
 
 std::unique_ptr<PageSource> http_pages(std::string url) { return std::make_unique<HttpPages>(std::move(url)); }

@@ -30,8 +30,8 @@ class MetadataSource {
 
 /// Replaces "{name}" marks of a URL template; unknown marks remain.
 [[nodiscard]] std::string fill_template(std::string text, const std::map<std::string, std::string>& values);
-/// Fails with kInvalid, which names `setting`, unless the text is an http(s) URL.
-Status check_url(const std::string& setting, const std::string& url);
+/// "http://HOST..." or "https://HOST...".
+[[nodiscard]] bool is_url(std::string_view text);
 
 /// dcgm-exporter pages over HTTP. `url`: "http://127.0.0.1:9400/metrics", or with {node}.
 std::unique_ptr<PageSource> http_pages(std::string url);

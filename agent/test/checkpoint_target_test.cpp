@@ -127,9 +127,9 @@ TEST(CheckpointTarget, AGatewayTakesThePath) {
   EXPECT_EQ(called(rank("http://{podIP}:8480/v1/checkpoint"), "http://gate:9000"), "http://gate:9000 /v1/checkpoint");
   EXPECT_EQ(called(rank("http://10.0.0.8:8480/x"), gateway),
             "team/r0: annotation quartermaster.dev/checkpoint names 10.0.0.8, and the pod has 10.0.0.7, fd00::7");
-  EXPECT_TRUE(check_gateway(gateway));
+  EXPECT_TRUE(is_gateway(gateway));
   for (const char* odd : {"gate", "http://user@gate/", "http://gate/?x", "http://gate/a b"})
-    EXPECT_FALSE(check_gateway(odd)) << odd;
+    EXPECT_FALSE(is_gateway(odd)) << odd;
 }
 
 }  // namespace checkpoint_target_test

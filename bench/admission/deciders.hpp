@@ -2,6 +2,7 @@
 // Three implementations of the same decisions: the rules in cycles, the rules continuously, and the engine with its
 // rows and events. A load shape is written once and uses only this interface.
 #include "qm/admission/engine.hpp"
+#include "qm/admission/kueue/continuous.hpp"
 #include "qm/admission/kueue/cycle.hpp"
 
 #include <set>

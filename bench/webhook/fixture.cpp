@@ -22,8 +22,8 @@ Json gpu_pod(const std::string& name) {
 
 bool gated(const Json& pod) { return pod["spec"]["schedulingGates"].size() == 1; }
 
-std::shared_ptr<const webhook::View> cluster(const std::vector<std::string>& with_queue) {
-  auto out = std::make_shared<webhook::View>();
+std::shared_ptr<const admission_policy::View> cluster(const std::vector<std::string>& with_queue) {
+  auto out = std::make_shared<admission_policy::View>();
   for (int i = 0; i < 200; ++i) {
     const auto other = "team-" + std::to_string(i);
     out->namespaces[other].labels = {{"team", other}, {"env", "prod"}};
@@ -36,8 +36,8 @@ std::shared_ptr<const webhook::View> cluster(const std::vector<std::string>& wit
   return out;
 }
 
-webhook::Settings rules() {
-  webhook::Settings out;
+admission_policy::Settings rules() {
+  admission_policy::Settings out;
   out.required_labels = {{"team", {}}};
   return out;
 }

@@ -22,9 +22,9 @@ namespace qm::bench {
 [[nodiscard]] bool gated(const Json& pod);
 
 /// 200 namespaces, as in a large cluster, and those given, with a default queue.
-[[nodiscard]] std::shared_ptr<const admission::webhook::View> cluster(const std::vector<std::string>& with_queue);
+[[nodiscard]] std::shared_ptr<const admission_policy::View> cluster(const std::vector<std::string>& with_queue);
 /// The settings of the rules.
-[[nodiscard]] admission::webhook::Settings rules();
+[[nodiscard]] admission_policy::Settings rules();
 
 /// A CA and a certificate for 127.0.0.1, valid for the hours of a bench.
 struct Certified {
@@ -36,7 +36,7 @@ struct Running {
   explicit Running(const std::string& ns = "bench");
   [[nodiscard]] std::string origin() const { return "https://127.0.0.1:" + std::to_string(server->port()); }
   [[nodiscard]] std::unique_ptr<http::Client> client() const;
-  std::shared_ptr<const admission::webhook::View> view;
+  std::shared_ptr<const admission_policy::View> view;
   metrics::Registry registry;
   Certified certified;
   std::unique_ptr<admission::webhook::Server> server;

@@ -53,7 +53,7 @@ class Constant {
     return must(Json::parse(webhook::respond(request, rules(), *view_).body));
   }
   const bool patches_;
-  const std::shared_ptr<const webhook::View> view_;
+  const std::shared_ptr<const admission_policy::View> view_;
   std::once_flag once_;
   std::string body_;  // up to the uid
 };

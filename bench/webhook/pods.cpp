@@ -1,7 +1,7 @@
 // Pod creations on a real API server, alternating between with and without the webhook.
 #include "fixture.hpp"
-#include "qm/admission/webhook/policy.hpp"
 #include "qm/admission/webhook/registration.hpp"
+#include "qm/admission_policy/policy.hpp"
 
 #include <fstream>
 #include <mutex>
@@ -30,7 +30,7 @@ struct Maker {
     if (of.is_null()) return out;
     out.set("metadata").set("ownerReferences", Json::array({of}));
     auto& labels = out.set("metadata").set("labels");
-    labels.set(webhook::kJudged, "true").set("batch.kubernetes.io/controller-uid", of["uid"]);
+    labels.set(admission_policy::kJudged, "true").set("batch.kubernetes.io/controller-uid", of["uid"]);
     return out;
   }
 };

@@ -10,8 +10,8 @@
 //                                     and with the steps between (floor.cpp), to separate our part of a call from the
 //                                     cost of any webhook
 #include "fixture.hpp"
-#include "qm/admission/webhook/policy_file.hpp"
 #include "qm/admission/webhook/review.hpp"
+#include "qm/admission_policy/policy_file.hpp"
 
 #include <atomic>
 #include <mutex>
@@ -55,8 +55,8 @@ void send(http::Client& client, const http::Request& request) {
 
 void decide(const std::string& policy) {
   const auto view = cluster({"bench"});
-  webhook::Settings settings;
-  if (!policy.empty()) must(webhook::read_policy_file(policy, settings));
+  admission_policy::Settings settings;
+  if (!policy.empty()) must(admission_policy::read_policy_file(policy, settings));
   for (const auto* path : {"/mutate", "/validate"}) {
     const auto request = post(path);
     Report report(std::string(policy.empty() ? "webhook.decide" : "webhook.decide_by_policy") + path, {});

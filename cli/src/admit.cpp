@@ -1,9 +1,9 @@
 // "admit": evaluates manifests with the rules of the admission webhook before they are sent.
 #include "commands.hpp"
 #include "print.hpp"
-#include "qm/admission/webhook/pod_security.hpp"
-#include "qm/admission/webhook/settings.hpp"
-#include "qm/admission/webhook/templates.hpp"
+#include "qm/admission_policy/pod_security.hpp"
+#include "qm/admission_policy/settings.hpp"
+#include "qm/admission_policy/templates.hpp"
 #include "qm/config/workload_kinds.hpp"
 
 #include <algorithm>
@@ -12,15 +12,15 @@
 namespace qm::cli {
 namespace {
 
-namespace webhook = admission::webhook;
+namespace policy = admission_policy;
 
 /// A pod that a document would create, as the webhook would receive it, and its verdict.
 struct Tried {
   std::string source, object, part;
-  webhook::Verdict verdict;
+  policy::Verdict verdict;
 };
 
-Json pod_of(const webhook::PodTemplate& pod, const std::string& ns, const std::string& name) {
+Json pod_of(const policy::PodTemplate& pod, const std::string& ns, const std::string& name) {
   Json labels = Json::object(), annotations = Json::object();
   for (const auto& [key, value] : pod.labels) labels.set(key, value);
   for (const auto& [key, value] : pod.annotations) annotations.set(key, value);
@@ -42,21 +42,14 @@ std::string asked_by(const std::string& kind, Json& pod) {
   return "system:serviceaccount:kube-system:daemon-set-controller";
 }
 
-Labels texts(const Json& object) {
-  Labels out;
-  for (const auto& [key, value] : object.members()) out.emplace(key, value.string());
-  return out;
-}
-
 /// Namespaces among the documents define the modes of their rules, their defaults, and whether every GPU counts. The
 /// queues are not known, so a pod without a queue is assumed to have a default queue.
-webhook::View view_of(const std::vector<config::Loaded>& files) {
-  webhook::View view;
+policy::View view_of(const std::vector<config::Loaded>& files) {
+  policy::View view;
   for (const auto& file : files) {
     for (const auto& [document, value] : file.objects) {
       if (document.kind != "Namespace") continue;
-      const auto& metadata = document.content["metadata"];
-      view.namespaces[document.name] = {texts(metadata["labels"]), texts(metadata["annotations"])};
+      view.namespaces[document.name] = policy::View::Namespace::read(document.content);
       view.local_queues[document.name] = {"default"};
     }
   }
@@ -64,34 +57,34 @@ webhook::View view_of(const std::vector<config::Loaded>& files) {
 }
 
 /// Adds the findings of Kubernetes' pod security if the namespace enables it.
-void add_pod_security(const Json& pod, const webhook::View& view, const std::string& ns, webhook::Verdict& verdict) {
+void add_pod_security(const Json& pod, const policy::View& view, const std::string& ns, policy::Verdict& verdict) {
   const auto found = view.namespaces.find(ns);
   if (found == view.namespaces.end()) return;
   for (const auto& [label, to] : {std::pair("pod-security.kubernetes.io/enforce", &verdict.refusals),
                                   std::pair("pod-security.kubernetes.io/warn", &verdict.warnings)}) {
     const auto asked = found->second.labels.find(label);
-    const auto level = asked == found->second.labels.end() ? std::nullopt : webhook::pod_security_of(asked->second);
-    if (level) std::ranges::move(webhook::pod_security_findings(pod["spec"], *level), std::back_inserter(*to));
+    const auto level = asked == found->second.labels.end() ? std::nullopt : policy::pod_security_of(asked->second);
+    if (level) std::ranges::move(policy::pod_security_findings(pod["spec"], *level), std::back_inserter(*to));
   }
 }
 
 std::vector<Tried> try_all(const std::vector<config::Loaded>& files, const std::string& default_ns,
-                           const webhook::Settings& settings) {
+                           const policy::Settings& settings) {
   const auto view = view_of(files);
   std::vector<Tried> out;
   for (const auto& file : files) {
     for (const auto& [document, value] : file.objects) {
       const auto& ns = document.ns.empty() ? default_ns : document.ns;
-      for (const auto& each : webhook::pod_templates(document.content)) {
+      for (const auto& each : policy::pod_templates(document.content)) {
         Json asked = pod_of(each, ns, document.name);
         const auto user = asked_by(document.kind, asked);
-        webhook::Subject subject{webhook::Operation::kCreate, "Pod", ns, document.name, user, &asked};
-        const Json mutated = webhook::mutate(subject, settings, view);
+        policy::Subject subject{policy::Operation::kCreate, "Pod", ns, document.name, user, &asked};
+        const Json mutated = policy::mutate(subject, settings, view);
         subject.object = &mutated;
         out.push_back(
             {fmt::format("{}:{}", document.file, document.line),
              fmt::format("{} {}/{}", document.kind.empty() ? "pod template" : document.kind, ns, document.name),
-             each.part, webhook::validate(subject, settings, view)});
+             each.part, policy::validate(subject, settings, view)});
         add_pod_security(mutated, view, ns, out.back().verdict);
       }
     }
@@ -99,7 +92,7 @@ std::vector<Tried> try_all(const std::vector<config::Loaded>& files, const std::
   return out;
 }
 
-Json to_json(const std::vector<webhook::Finding>& findings) {
+Json to_json(const std::vector<policy::Finding>& findings) {
   Json out = Json::array();
   for (const auto& f : findings) {
     out.push_back(Json::object({{"rule", f.rule}, {"message", f.message}, {"field", f.field}, {"remedy", f.remedy}}));
@@ -149,13 +142,13 @@ Status check_manifests(const Context& context, bool allow_unknown, Workloads wor
 }
 
 Status run_verb(Context& context, const AdmitVerb& verb) {
-  QM_ASSIGN(const auto policy, webhook::read_policy({verb.settings.begin(), verb.settings.end()}));
+  QM_ASSIGN(const auto settings, policy::read_policy_settings({verb.settings.begin(), verb.settings.end()}));
   std::vector<config::Loaded> files;
   for (const auto& manifest : context.manifests) {
     files.push_back(config::load_text(manifest.text, manifest.source));
   }
   QM_TRY(check_manifests(context, verb.allow_unknown, Workloads::kRead));
-  const auto all = try_all(files, verb.ns, policy);
+  const auto all = try_all(files, verb.ns, settings);
   print(context, all);
   const auto refused = std::ranges::count_if(all, [](const Tried& t) { return !t.verdict.allowed(); });
   if (refused > 0) {

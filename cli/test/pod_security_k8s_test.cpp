@@ -1,7 +1,7 @@
 // Our implementation of the Pod Security Standards against the API server that enforces them: the same pods, the same
 // verdicts.
 #include "pod_security_cases.hpp"
-#include "qm/admission/webhook/pod_security.hpp"
+#include "qm/admission_policy/pod_security.hpp"
 #include "qm/kube/client.hpp"
 
 #include <fmt/format.h>
@@ -14,9 +14,9 @@
 namespace qm::cli {
 namespace pod_security_k8s_test {
 
-using admission::webhook::pod_security_findings;
-using admission::webhook::pod_security_of;
-using admission::webhook::PodSecurity;
+using admission_policy::pod_security_findings;
+using admission_policy::pod_security_of;
+using admission_policy::PodSecurity;
 
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
 const kube::Resource kAccounts{"", "v1", "serviceaccounts", true};

@@ -1,6 +1,6 @@
 // The Pod Security Standards, as "qmctl admit" applies them to manifests. For the verdicts of a real API server on
 // the same pods see pod_security_k8s_test.cpp.
-#include "qm/admission/webhook/pod_security.hpp"
+#include "qm/admission_policy/pod_security.hpp"
 
 #include "pod_security_cases.hpp"
 #include "qm/cli/run.hpp"
@@ -16,8 +16,8 @@
 namespace qm::cli {
 namespace pod_security_test {
 
-using admission::webhook::pod_security_findings;
-using admission::webhook::PodSecurity;
+using admission_policy::pod_security_findings;
+using admission_policy::PodSecurity;
 
 std::set<std::string> fields(const Json& pod, PodSecurity level) {
   std::set<std::string> out;

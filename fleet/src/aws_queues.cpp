@@ -54,7 +54,7 @@ Answered<std::int64_t> bounded(const Json& body, const char* name, std::int64_t 
 /// "42.3" is the third receipt of message 42; the counter makes each receipt unique.
 std::optional<std::int64_t> message_of(const std::string& receipt) {
   const auto parts = split(receipt, '.');
-  return parts.size() == 2 ? to_number(parts[0]) : std::nullopt;
+  return parts.size() == 2 ? whole_number(parts[0]) : std::nullopt;
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ AwsQueues::Reply AwsQueues::create_queue(const AwsCall& call) {
   auto visibility = kDefaultVisibility;
   // All attributes are strings, including numbers.
   if (const auto& text = call.body["Attributes"]["VisibilityTimeout"].string(); !text.empty()) {
-    const std::int64_t value = to_number(text).value_or(-1);
+    const std::int64_t value = whole_number(text).value_or(-1);
     if (value < 0 || value > kMaxVisibility) return refused("Invalid value for the parameter VisibilityTimeout.");
     visibility = seconds(value);
   }

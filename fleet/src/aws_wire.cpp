@@ -111,7 +111,7 @@ std::map<std::string, std::string> AwsCall::tags(const std::string& prefix) cons
 Answered<int> AwsCall::number(const std::string& name, int fallback, int low, int high) const {
   const auto* text = find_in(params, name);
   if (text == nullptr) return fallback;
-  const auto value = to_number(*text);
+  const auto value = whole_number(*text);
   if (value && *value >= low && *value <= high) return static_cast<int>(*value);
   return refuse(400, service == "ec2" ? "InvalidParameterValue" : "ValidationError",
                 "Value ({}) for parameter {} is invalid. Expecting a number from {} to {}.", *text, name, low, high);

@@ -13,8 +13,8 @@ constexpr std::string_view kConfig = "nvidia.com/mig.config", kState = "nvidia.c
 int instances_of(std::string_view profile, const InstanceType& type) {
   const auto dot = profile.find("g.");
   if (dot == std::string_view::npos || (type.gpu_model != "H100" && type.gpu_model != "A100")) return 0;
-  const auto slices = to_number(profile.substr(0, dot)).value_or(0);
-  const auto memory = to_number(profile.substr(dot + 2, profile.size() - dot - 4)).value_or(0);  // followed by "gb"
+  const auto slices = whole_number(profile.substr(0, dot)).value_or(0);
+  const auto memory = whole_number(profile.substr(dot + 2, profile.size() - dot - 4)).value_or(0);  // followed by "gb"
   const int of_one = memory * 4096 >= type.gpu_memory_mib ? 4 : 7;  // with double memory, or one slice
   return slices == 1 ? of_one : slices == 2 ? 3 : slices == 3 ? 2 : slices == 4 || slices == 7 ? 1 : 0;
 }

@@ -13,13 +13,13 @@ constexpr std::string_view kExitCode = "fleet.quartermaster.dev/exit-code";
 constexpr std::string_view kUtilization = "fleet.quartermaster.dev/gpu-util";  // percent
 
 std::int64_t number_of(const Json& value, std::int64_t fallback) {
-  return value.is_int() ? value.integer() : to_number(value.string()).value_or(fallback);
+  return value.is_int() ? value.integer() : whole_number(value.string()).value_or(fallback);
 }
 
 /// "fleet://ns/job?step=120" -> 120.
 std::int64_t resume_step(const std::string& uri) {
   const auto at = uri.find("?step=");
-  return at == std::string::npos ? 0 : to_number(std::string_view(uri).substr(at + 6)).value_or(0);
+  return at == std::string::npos ? 0 : whole_number(std::string_view(uri).substr(at + 6)).value_or(0);
 }
 
 /// The fields at the start of each history line about a pod.
@@ -112,7 +112,7 @@ void Cluster::sync(const std::string& ns, const std::string& name, const std::st
 std::vector<int> Cluster::pick_devices(std::vector<int> free, const Json& pod, std::size_t wanted) {
   std::vector<int> planned;
   for (const auto text : split(annotation_of(pod, words::kDevices).string(), ',')) {
-    const auto minor = static_cast<int>(to_number(text).value_or(-1));
+    const auto minor = static_cast<int>(whole_number(text).value_or(-1));
     const bool is_free = std::ranges::find(free, minor) != free.end();
     if (is_free && std::ranges::find(planned, minor) == planned.end()) planned.push_back(minor);
   }

@@ -39,7 +39,7 @@ Result<std::vector<LaunchSpec>> read_nodes_file(std::string_view csv, PriceTable
     cells.resize(5);
     std::int64_t numbers[3];
     for (std::size_t i = 0; i < 3; ++i) {
-      numbers[i] = to_number(cells[i + 1]).value_or(-1);
+      numbers[i] = whole_number(cells[i + 1]).value_or(-1);
       if (numbers[i] >= 0) continue;
       return fail({Code::kInvalid, fmt::format("\"{}\" is not a number", cells[i + 1]),
                    fmt::format("nodes file, line {}", line_number),

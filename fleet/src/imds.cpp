@@ -25,7 +25,7 @@ http::Response page(int status, std::string_view title) {
 }  // namespace
 
 http::Response Imds::issue(const Instance& instance, const http::Request& request) {
-  const std::int64_t ttl = to_number(request.headers.get(kTtlHeader)).value_or(0);
+  const std::int64_t ttl = whole_number(request.headers.get(kTtlHeader)).value_or(0);
   if (ttl < 1 || ttl > kLongestTtl) return page(400, "Bad Request");
   const SteadyInstant now = now_();
   if (tokens_.size() >= kMostTokens) {

@@ -11,7 +11,7 @@ namespace {
 constexpr Duration kFirstRetry = std::chrono::seconds(10), kLastRetry = std::chrono::minutes(6);
 
 std::optional<std::int64_t> index_of(const Json& pod) {
-  return to_number(annotation_of(pod, words::kJobIndex).string());
+  return whole_number(annotation_of(pod, words::kJobIndex).string());
 }
 
 /// The Job that controls the pod, or nothing.
@@ -40,7 +40,7 @@ std::set<std::int64_t> parse_indexes(std::string_view text) {
   std::set<std::int64_t> indexes;
   for (const auto part : split(text, ',')) {
     const auto ends = split(part, '-');
-    const auto first = to_number(ends.front()), last = to_number(ends.back());
+    const auto first = whole_number(ends.front()), last = whole_number(ends.back());
     for (std::int64_t i = first.value_or(0); first && last && i <= *last; ++i) indexes.insert(i);
   }
   return indexes;

@@ -16,7 +16,7 @@ std::string value_of(const std::map<std::string, std::string>& query, const std:
 }
 
 std::int64_t number_of(const std::map<std::string, std::string>& query, const std::string& key) {
-  return to_number(value_of(query, key)).value_or(0);
+  return whole_number(value_of(query, key)).value_or(0);
 }
 
 bool is_set(const std::map<std::string, std::string>& query, const std::string& key) {
@@ -86,7 +86,7 @@ Answered<void> decode(const Kind& kind, bool is_patched, const std::string& vali
 /// The query overrides the body, as in the real server.
 Answered<ObjectStore::DeleteOptions> delete_options(const Json& body, const std::map<std::string, std::string>& query) {
   auto options = ObjectStore::DeleteOptions::of(body);
-  if (const auto grace = to_number(value_of(query, "gracePeriodSeconds"))) options.grace = grace;
+  if (const auto grace = whole_number(value_of(query, "gracePeriodSeconds"))) options.grace = grace;
   if (const auto* policy = find_in(query, "propagationPolicy")) options.propagation = *policy;
   FLEET_TRY(
       check_option("DeleteOptions", "propagationPolicy", options.propagation, {"Background", "Foreground", "Orphan"}));

@@ -163,7 +163,7 @@ Answered<ObjectStore::Page> ObjectStore::list(const Kind& kind, const std::strin
   if (!continue_token.empty()) {
     // "<version>/<namespace>/<name>": the state of the last page, and its last item.
     const auto parts = split(continue_token, '/');
-    const auto version = to_number(parts[0]);
+    const auto version = whole_number(parts[0]);
     if (parts.size() != 3 || !version) return bad_request("continue key is not valid");
     if (!check_position(kind, static_cast<std::uint64_t>(*version))) {
       return expired("The provided continue parameter is too old to display a consistent list result.");

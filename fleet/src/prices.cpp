@@ -8,7 +8,7 @@ namespace qm::fleet {
 namespace {
 
 Result<std::int64_t> parse_count(std::string_view text) {
-  const auto value = to_number(text);
+  const auto value = whole_number(text);
   if (!value || *value < 0) return fail(Code::kInvalid, "\"{}\" is not a count", text);
   return *value;
 }

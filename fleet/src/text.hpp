@@ -1,31 +1,9 @@
 #pragma once
-#include <charconv>
-#include <cstdint>
-#include <optional>
+#include "qm/base/parse.hpp"
+
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace qm::fleet {
-
-/// All parts between separators, including empty ones.
-[[nodiscard]] inline std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const auto end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
-/// The whole number if the complete text is one; else nothing.
-[[nodiscard]] inline std::optional<std::int64_t> to_number(std::string_view text) {
-  std::int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
-}
 
 /// 32 hexadecimal digits in the format of a UUID.
 [[nodiscard]] inline std::string dashed(const std::string& hex) {

@@ -91,7 +91,7 @@ std::uint64_t ObjectStore::watch(const Kind& kind, const std::string& ns, Select
       if (!send(watcher, {0, nullptr, object, false}, body)) return 0;
     }
   } else {
-    const auto number = to_number(resource_version);
+    const auto number = whole_number(resource_version);
     const auto from = static_cast<std::uint64_t>(number.value_or(0));
     const Answered<void> fits = number ? check_position(kind, from)
                                        : bad_request(fmt::format("invalid resource version \"{}\"", resource_version));

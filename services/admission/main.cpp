@@ -5,8 +5,8 @@
 #include "qm/admission/executor.hpp"
 #include "qm/admission/metrics.hpp"
 #include "qm/admission/report.hpp"
+#include "qm/admission/settings.hpp"
 #include "qm/admission/webhook/service.hpp"
-#include "qm/admission/webhook/settings.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/connect.hpp"
 #include "qm/replica/replica.hpp"
@@ -38,15 +38,15 @@ qm::Status run(const qm::rpc::Settings& settings) {
   if (settings.kube.empty()) {
     return qm::fail({qm::Code::kInvalid, "no Kubernetes API is named", "--kube", "give its URL, or set QM_KUBE"});
   }
-  QM_ASSIGN(const auto cluster_settings,
-            qm::admission::ClusterSettings::parse(settings.extra, qm::admission::webhook::setting_names()));
+  QM_ASSIGN(const auto chosen, qm::admission::read_settings(settings.extra));
+  const bool places = chosen.cluster.engine.places;
   QM_ASSIGN(const auto clock, qm::make_clock(settings.clock));
   QM_ASSIGN(auto kube_options, qm::kube::find_server(settings.kube));
   qm::kube::Client kube(std::move(kube_options));
   qm::metrics::Registry registry;
   // A standby replica also serves the webhook.
-  QM_ASSIGN(const auto webhook,
-            qm::admission::webhook::open_webhook(settings.extra, cluster_settings, settings.manifests, kube, registry));
+  const auto webhook =
+      qm::admission::webhook::open_webhook(chosen.webhook, chosen.cluster, settings.manifests, kube, registry);
   QM_ASSIGN(const auto replica, qm::replica::Replica::begin(settings, "admission", qm::admission::migrations()));
   QM_ASSIGN(auto bus, qm::bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   qm::admission::CheckpointPolicies checkpoints(kube);
@@ -62,13 +62,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.snapshot = qm::rpc::snapshot_over_grpc(settings.peers, qm::rpc::client_security(settings));
   options.last_state = qm::wire::last_state;
   replica->guard(options);
-  qm::admission::Options engine_options;
-  engine_options.rules = cluster_settings.rules;
-  engine_options.preemption_budget_per_hour = cluster_settings.preemption_budget_per_hour;
-  engine_options.wait_for_pods_ready = cluster_settings.pods_ready;
-  engine_options.places = cluster_settings.placement;
-  auto shell = std::make_unique<qm::admission::AdmissionShell>(std::make_unique<qm::admission::Engine>(engine_options),
-                                                               qm::admission::Codec{!cluster_settings.placement});
+  auto shell = std::make_unique<qm::admission::AdmissionShell>(
+      std::make_unique<qm::admission::Engine>(chosen.cluster.engine), qm::admission::Codec{!places});
   qm::service::Host host(options, std::move(shell), replica->take_store(), std::move(bus), *clock, &executor);
   executor.authorize_first([&host](const auto& ns, const auto& name, const auto& intent) {
     return qm::admission::awaits(host, ns, name, intent);
@@ -80,16 +75,15 @@ qm::Status run(const qm::rpc::Settings& settings) {
   host.start();
   for (const auto& path : settings.manifests) QM_TRY(qm::admission::apply_file(host, path));
 
-  qm::admission::Cluster cluster(kube, host, *clock, cluster_settings, checkpoints);
+  qm::admission::Cluster cluster(kube, host, *clock, chosen.cluster, checkpoints);
   QM_ASSIGN(const auto submits, submit_client(settings));
-  QM_ASSIGN(const auto rules, qm::admission::webhook::submit_rules(settings.extra, webhook.get(), host));
   const auto security = qm::rpc::client_security(settings);
   qm::admission::ApiOptions api_options;
   api_options.reviews = access_reviews(settings, submits);
   api_options.jobs = submits;
-  api_options.rules = rules;
+  api_options.rules = qm::admission::webhook::submit_rules(chosen.webhook, webhook.get(), host);
   api_options.autoscaled = settings.peers.contains("autoscaler");
-  if (cluster_settings.placement) api_options.nodes = qm::admission::request_placement(settings.peers, security);
+  if (places) api_options.nodes = qm::admission::request_placement(settings.peers, security);
   if (api_options.autoscaled) api_options.plan = qm::admission::request_capacity(settings.peers, security);
   const auto api = qm::admission::make_service(host, *clock, api_options);
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
@@ -127,6 +121,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return qm::replica::main(argc, argv, "qm-admission", "decides who may run: queues, quota, preemption", run,
-                           qm::admission::migrations());
+  return qm::replica::main(argc, argv,
+                           {"qm-admission", "Decides which workloads may run: queues, quota and preemption.",
+                            qm::admission::settings_table().settings()},
+                           run, qm::admission::migrations());
 }

@@ -1,10 +1,7 @@
 // qm-autoscaler: cloud capacity. Wiring only.
-//   --set aws=URL        endpoint for EC2; keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
-//   --set driver=ec2     or karpenter: a live Karpenter launches instances for NodeClaims
-//   --set observe=bus    or cluster: without the rest of the suite, from the pods and nodes of the API server
-//   --set scaling=auto   owner of namespaces that name none; none = only explain what would be launched
 #include "qm/autoscaler/api.hpp"
 #include "qm/autoscaler/cluster.hpp"
+#include "qm/autoscaler/settings.hpp"
 #include "qm/bus/bus.hpp"
 #include "qm/kube/connect.hpp"
 #include "qm/replica/replica.hpp"
@@ -18,16 +15,13 @@ qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto pools, autoscaler::pools_from_manifests(settings.manifests));
-  const auto extra = [&](const char* name) {
-    auto it = settings.extra.find(name);
-    return it == settings.extra.end() ? std::string() : it->second;
-  };
-  QM_ASSIGN(const auto cluster_settings, autoscaler::ClusterSettings::parse(settings.extra));
+  QM_ASSIGN(const auto chosen, autoscaler::settings_table().read(settings.extra));
+  const autoscaler::ClusterSettings& cluster_settings = chosen.cluster;
   const bool karpenter = cluster_settings.driver == autoscaler::Driver::kKarpenter;
   const auto keys = cloud::AwsOptions::from_environment();
   if (!keys && !karpenter) return fail(keys.error());  // Karpenter has credentials of its own
   auto aws_options = keys ? *keys : cloud::AwsOptions{};
-  if (!extra("aws").empty()) aws_options.endpoint = extra("aws");
+  if (!chosen.aws.empty()) aws_options.endpoint = chosen.aws;
   cloud::Aws aws(aws_options);
   QM_ASSIGN(auto kube_options, kube::find_server(settings.kube));
   kube::Client kube(std::move(kube_options));
@@ -99,7 +93,9 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
 int main(int argc, char** argv) {
   return qm::replica::main(
-      argc, argv, "autoscaler",
-      "Launches instances for pending gangs, terminates empty ones, and orders checkpoints before spot capacity ends.",
+      argc, argv,
+      {"autoscaler",
+       "Launches instances for pending gangs, terminates empty ones, and orders checkpoints before spot capacity ends.",
+       qm::autoscaler::settings_table().settings()},
       run);
 }

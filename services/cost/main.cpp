@@ -1,6 +1,4 @@
 // qm-cost: chargeback. Wiring only.
-//   --set observe=bus       or cluster: without the rest of the suite, from the nodes and pods of the API server
-//   --set settle=600        seconds after which a slice is posted: how long facts may take without a correction
 #include "qm/bus/bus.hpp"
 #include "qm/cost/api.hpp"
 #include "qm/cost/observer.hpp"
@@ -16,7 +14,7 @@ namespace {
 
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
-  QM_ASSIGN(const auto chosen, cost::settings_of(settings.extra));
+  QM_ASSIGN(const auto chosen, cost::settings_table().read(settings.extra));
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto plans, cost::plans_from_manifests(settings.manifests));
   QM_ASSIGN(const auto budgets, cost::budgets_from_manifests(settings.manifests));
@@ -82,7 +80,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return qm::replica::main(argc, argv, "cost",
-                           "Keeps the double-entry ledger of GPU-seconds: prices, chargeback and budgets.", run,
-                           qm::cost::migrations());
+  return qm::replica::main(argc, argv,
+                           {"cost", "Keeps the double-entry ledger of GPU-seconds: prices, chargeback and budgets.",
+                            qm::cost::settings_table().settings()},
+                           run, qm::cost::migrations());
 }

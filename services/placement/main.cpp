@@ -1,5 +1,4 @@
-// qm-placement: chooses the nodes of gangs. This file only wires the parts together; README.md
-// lists the settings of --set.
+// qm-placement: chooses the nodes of gangs. This file only wires the parts together.
 #include "qm/bus/bus.hpp"
 #include "qm/kube/connect.hpp"
 #include "qm/placement/api.hpp"
@@ -16,7 +15,7 @@ namespace {
 
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
-  QM_ASSIGN(const auto chosen, placement::settings_of(settings.extra));
+  QM_ASSIGN(const auto chosen, placement::settings_table().read(settings.extra));
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "placement"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
@@ -46,7 +45,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
   rpc::export_host(registry, host, "placement");
   placement::export_metrics(registry, host);
-  placement::GapMeter gap(host, *clock, {.period = chosen.gap_period});
+  placement::GapMeter gap(host, *clock);
   gap.export_metrics(registry);
   gap.start();
   const auto api = placement::make_api(host, &gap);
@@ -77,5 +76,6 @@ qm::Status run(const qm::rpc::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return qm::replica::main(argc, argv, "placement", "Places gangs on nodes and devices.", run);
+  return qm::replica::main(
+      argc, argv, {"placement", "Places gangs on nodes and devices.", qm::placement::settings_table().settings()}, run);
 }

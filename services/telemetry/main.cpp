@@ -1,9 +1,9 @@
 // qm-telemetry: node telemetry. Wiring only.
 #include "qm/bus/bus.hpp"
-#include "qm/config/settings.hpp"
 #include "qm/replica/replica.hpp"
 #include "qm/rpc/process.hpp"
 #include "qm/rpc/server.hpp"
+#include "qm/settings/setting.hpp"
 #include "qm/telemetry/api.hpp"
 #include "qm/wire/last_state.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
-  QM_TRY(config::check_setting_names(settings.extra, {}));
+  QM_TRY(settings::check_names(settings.extra, {}));  // there are none
   QM_ASSIGN(const auto clock, make_clock(settings.clock));
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "telemetry"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
@@ -62,7 +62,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return qm::replica::main(argc, argv, "telemetry",
-                           "Collects GPU samples and faults from agents and derives the health verdicts of nodes.",
-                           run);
+  return qm::replica::main(
+      argc, argv,
+      {"telemetry", "Collects GPU samples and faults from agents and derives the health verdicts of nodes."}, run);
 }

@@ -25,7 +25,7 @@ class CostAlone : public Adoption {
   }
   std::unique_ptr<Service> start() {
     return std::make_unique<Service>("cost", cluster(), database_,
-                                     std::vector<std::string>{"observe=cluster", "settle=1"});
+                                     std::vector<std::string>{"observe=cluster", "posting-delay=1s"});
   }
   Json plan(const std::string& name, const std::string& usd) {
     const auto entry = Json::object({{"usdPerHour", usd}});

@@ -261,7 +261,7 @@ TEST_F(PlacementLayouts, AnOrderCutsAnIdleNode) {
 TEST_F(PlacementLayouts, AnIdleGpuIsRepartitionedForAPendingMigRequest) {
   const std::string busy = one_gpu("held"), idle = one_gpu("wished");
   ASSERT_TRUE(comes([&] { return is_ready(busy) && is_ready(idle); }));
-  start({"mig-repartition=" + own("pool"), "mig-repartition-after=2"});
+  start({"mig-repartition=" + own("pool"), "mig-repartition-after=2s"});
   hold(busy);
   pb::OrderLayoutsResponse answer;
   ASSERT_TRUE(comes([&] { return offer_sevens(answer).ok(); })) << placement_->log();

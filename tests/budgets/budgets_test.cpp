@@ -3,11 +3,11 @@
 #include "process.hpp"
 #include "qm/admission/budget_view.hpp"
 #include "qm/admission/codec.hpp"
+#include "qm/admission/queries/explanation.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/bus/bus.hpp"
 #include "qm/cost/shell.hpp"
-#include "qm/service/host.hpp"
-#include "quartermaster/v1/admission_service.pb.h"
+#include "qm/testing/queue_manifest.hpp"
 #include "quartermaster/v1/events.pb.h"
 
 #include <gtest/gtest.h>
@@ -21,27 +21,6 @@ namespace pb = quartermaster::v1;
 using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
-
-constexpr const char* kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta1
-kind: ResourceFlavor
-metadata: {name: any}
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ClusterQueue
-metadata: {name: research}
-spec:
-  namespaceSelector: {}
-  resourceGroups:
-  - coveredResources: ["nvidia.com/gpu"]
-    flavors:
-    - name: any
-      resources: [{name: "nvidia.com/gpu", nominalQuota: 64}]
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: LocalQueue
-metadata: {namespace: team, name: q}
-spec: {clusterQueue: research}
-)";
 
 using testing::Crash;
 using Process = testing::ServiceProcess;
@@ -100,29 +79,17 @@ class Suite {
     to(*cost_, cost::prices_input(cost::joined(none)));
     to(*cost_, cost::budgets_input(std::vector<cost::Budget>{budget}));
   }
-  void queues() {
-    pb::ApplyRequest request;
-    request.set_manifest(kQueues);
-    service::Input input;
-    input.source = service::Source::kRequest;
-    input.name = "Apply";
-    input.id = "apply";
-    input.bytes = request.SerializeAsString();
-    to(*admission_, std::move(input));
-  }
+  void queues() { to(*admission_, testing::apply_input(testing::yaml_of({}))); }
   void job(const std::string& name, int gpus, bool complete = false) {
     const std::string limits = R"({"nvidia.com/gpu":")" + std::to_string(gpus) + R"("})";
-    service::Input input;
-    input.source = service::Source::kWatch;
-    input.name = "job";
-    input.bytes = R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"team","name":")" + name +
-                  R"(","uid":")" + name +
-                  R"(","labels":{"kueue.x-k8s.io/queue-name":"q"}},"spec":{"suspend":true,"parallelism":1,
+    const auto json = R"({"apiVersion":"batch/v1","kind":"Job","metadata":{"namespace":"team","name":")" + name +
+                      R"(","uid":")" + name +
+                      R"(","labels":{"kueue.x-k8s.io/queue-name":"q"}},"spec":{"suspend":true,"parallelism":1,
       "completions":1,"template":{"spec":{"schedulerName":"quartermaster","containers":[{"name":"main","image":"x",
       "resources":{"requests":)" +
-                  limits + R"(,"limits":)" + limits + "}}]}}}" +
-                  (complete ? R"(,"status":{"conditions":[{"type":"Complete","status":"True"}]})" : "") + "}";
-    to(*admission_, std::move(input));
+                      limits + R"(,"limits":)" + limits + "}}]}}}" +
+                      (complete ? R"(,"status":{"conditions":[{"type":"Complete","status":"True"}]})" : "") + "}";
+    to(*admission_, testing::watch_input("job", json));
   }
   void instance(const std::string& node) {
     pb::CapacityEvent event;
@@ -216,17 +183,12 @@ class Suite {
       if (w.phase == admission::Phase::kPending) out.waiting.push_back(uid.value());
     }
     if (const auto* row = engine.tables().budgets.find("research")) out.budget = view_of(*row, clock_.now());
-    if (!why_of.empty()) out.why = engine.explain(*engine.find(WorkloadUid(why_of)), clock_.now()).causes.at(0).code;
+    if (!why_of.empty())
+      out.why = admission::explain(engine.state(), *engine.find(WorkloadUid(why_of)), clock_.now()).causes.at(0).code;
     return out;
   }
   service::Input bus_input(const char* topic, std::string key, std::string bytes) {
-    service::Input input;
-    input.source = service::Source::kBus;
-    input.name = topic;
-    input.key = std::move(key);
-    input.version = ++version_;
-    input.bytes = std::move(bytes);
-    return input;
+    return testing::bus_input(topic, std::move(key), ++version_, std::move(bytes));
   }
   /// At least once: after a crash the input is submitted again.
   void to(Process& process, const service::Input& input) {

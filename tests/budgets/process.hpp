@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/bus/bus.hpp"
 #include "qm/service/host.hpp"
+#include "quartermaster/v1/admission_service.pb.h"
 
 #include <gtest/gtest.h>
 
@@ -47,6 +48,36 @@ struct ServiceProcess {
     }
   }
 };
+
+/// An observation of a watch.
+inline service::Input watch_input(std::string name, std::string bytes) {
+  service::Input out;
+  out.source = service::Source::kWatch;
+  out.name = std::move(name);
+  out.bytes = std::move(bytes);
+  return out;
+}
+/// A message of the bus.
+inline service::Input bus_input(std::string topic, std::string key, std::uint64_t version, std::string bytes) {
+  service::Input out;
+  out.source = service::Source::kBus;
+  out.name = std::move(topic);
+  out.key = std::move(key);
+  out.version = version;
+  out.bytes = std::move(bytes);
+  return out;
+}
+/// A call of admission's Apply.
+inline service::Input apply_input(const std::string& manifest) {
+  quartermaster::v1::ApplyRequest request;
+  request.set_manifest(manifest);
+  service::Input out;
+  out.source = service::Source::kRequest;
+  out.name = "Apply";
+  out.id = "apply";
+  out.bytes = request.SerializeAsString();
+  return out;
+}
 
 /// Never waits for a message: in a single thread no sender could run meanwhile.
 class Prompt final : public bus::Bus {

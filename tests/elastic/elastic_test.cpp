@@ -7,7 +7,7 @@
 #include "qm/kube/client.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
-#include "quartermaster/v1/admission_service.pb.h"
+#include "qm/testing/queue_manifest.hpp"
 #include "quartermaster/v1/events.pb.h"
 #include "quartermaster/v1/placement_service.pb.h"
 #include "state/admission_state.pb.h"
@@ -26,37 +26,8 @@ using std::chrono::seconds;
 using Process = testing::ServiceProcess;
 using testing::Prompt;
 
-constexpr const char* kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta1
-kind: ResourceFlavor
-metadata: {name: any}
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ClusterQueue
-metadata: {name: research}
-spec:
-  namespaceSelector: {}
-  resourceGroups:
-  - coveredResources: ["nvidia.com/gpu"]
-    flavors:
-    - name: any
-      resources: [{name: "nvidia.com/gpu", nominalQuota: 64}]
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: LocalQueue
-metadata: {namespace: team, name: q}
-spec: {clusterQueue: research}
-)";
-
 constexpr int kPods = 8;
 constexpr std::int64_t kNanoPerGpuSecond = 1'000'000;  // 3.6 dollars an hour
-
-service::Input input_of(service::Source source, std::string name, std::string bytes) {
-  service::Input input;
-  input.source = source;
-  input.name = std::move(name);
-  input.bytes = std::move(bytes);
-  return input;
-}
 
 class Town {
  public:
@@ -90,11 +61,7 @@ class Town {
           {fmt::format("gpus-{}", gpus), "on-demand", "", HourlyRate{Money::nano(kNanoPerGpuSecond * 3600 * gpus)}});
     }
     send(*cost_, cost::prices_input(plan));
-    pb::ApplyRequest request;
-    request.set_manifest(kQueues);
-    auto apply = input_of(service::Source::kRequest, "Apply", request.SerializeAsString());
-    apply.id = "apply";
-    send(*admission_, apply);
+    send(*admission_, testing::apply_input(testing::yaml_of({})));
     watched("node.synced", "[]");
     watched("pod.synced", "[]");
     run_until_idle();
@@ -298,7 +265,7 @@ class Town {
                                {"metadata", Json::object({{"namespace", "team"}, {"name", "ring"}, {"uid", "ring"}})},
                                {"pods", std::move(list)}});
     group.set("podGroup", *Json::parse(R"({"spec":{"minMember":4,"queue":"q"}})"));
-    send(*admission_, input_of(service::Source::kWatch, "pods", group.dump()));
+    send(*admission_, testing::watch_input("pods", group.dump()));
   }
   [[nodiscard]] Json node_json(const std::string& name) const {
     return *Json::parse(fmt::format(
@@ -319,13 +286,10 @@ class Town {
     if (stopped_.contains(node)) i->set_stopped_us(micros(stopped_[node]));
     i->set_gpus(gpus_[node]);
     i->set_node(node);
-    auto input = input_of(service::Source::kBus, "qm.capacity", event.SerializeAsString());
-    input.key = "instance/claim-" + node;
-    input.version = ++version_;
-    send(*cost_, input);
+    send(*cost_, testing::bus_input("qm.capacity", "instance/claim-" + node, ++version_, event.SerializeAsString()));
   }
   void watched(const std::string& name, std::string bytes) {
-    send(*placement_, input_of(service::Source::kWatch, name, std::move(bytes)));
+    send(*placement_, testing::watch_input(name, std::move(bytes)));
   }
   static void send(Process& process, service::Input input) { ASSERT_TRUE(process.host->submit(std::move(input))); }
   void run_until_idle() {

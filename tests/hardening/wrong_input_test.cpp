@@ -112,7 +112,7 @@ TEST_F(WrongInput, EachServiceReportsEachErrorOnce) {
     for (const std::string& args :
          {std::string("--no-such"), std::string("--grpc nonsense"), std::string("--set nothing"),
           std::string("--peer nonsense"), std::string("--clock nonsense"), "--config " + dir_.path() + "/missing.yaml",
-          kNowhere + " --set no-such=1", kNowhere + " --set migrations=maybe", kNowhere + " --tls-cert missing.pem"})
+          kNowhere + " --set no-such=1", kNowhere + " --migrations maybe", kNowhere + " --tls-cert missing.pem"})
       expect_each_once(program(name) + " " + args);
   }
   for (const auto* name : {"qm-autoscaler", "qm-cost"})
@@ -215,7 +215,7 @@ const std::map<std::string, std::set<std::string>> kFree = {
     {"qm-autoscaler", {"aws", "scaling"}},
     {"qm-telemetry", {}},
     {"qm-cost", {}},
-    {"qm-agent", {"telemetry", "device-plugin-config", "device-plugin-mps"}}};
+    {"qm-agent", {"telemetry", "device-plugin-config"}}};
 
 /// The names that the program lists for an unknown one.
 std::vector<std::string> settings_of(const std::string& name) {

@@ -52,8 +52,8 @@ TEST(HostileAgent, TheNextFactOfItsStreamIsCommitted) {
 
 TEST(HostileWebhook, TheNextReviewIsAnswered) {
   Attacker attacker(20261128);
-  const admission::webhook::Settings settings;
-  const admission::webhook::View view;
+  const admission_policy::Settings settings;
+  const admission_policy::View view;
   const auto post = [&](const char* target, std::string body) {
     http::Request request;
     request.method = "POST";

@@ -1,53 +1,14 @@
 // A workload with quota but without a whole node: placement proposes victims, admission evicts them, and the workload
 // runs, also if either service crashes in between.
 #include "pair.hpp"
-#include "qm/base/crash_point.hpp"
-#include "quartermaster/v1/admission_service.pb.h"
-
-#include <fmt/format.h>
-
-#include <map>
+#include "qm/admission/queries/explanation.hpp"
+#include "qm/testing/queue_manifest.hpp"
 
 namespace qm {
 namespace proposals_test {
 
-namespace pb = quartermaster::v1;
 using std::chrono::seconds;
-using testing::Crash;
-using Process = testing::ServiceProcess;
-using testing::Prompt;
-
-constexpr const char* kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta1
-kind: ResourceFlavor
-metadata: {name: any}
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: WorkloadPriorityClass
-metadata: {name: low}
-value: 10
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: WorkloadPriorityClass
-metadata: {name: high}
-value: 100
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ClusterQueue
-metadata: {name: research}
-spec:
-  namespaceSelector: {}
-  preemption: {withinClusterQueue: LowerPriority}
-  resourceGroups:
-  - coveredResources: ["nvidia.com/gpu"]
-    flavors:
-    - name: any
-      resources: [{name: "nvidia.com/gpu", nominalQuota: 64}]
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: LocalQueue
-metadata: {namespace: team, name: q}
-spec: {clusterQueue: research}
-)";
+using Killed = testing::Pair::Killed;
 
 /// The state of a job in both services.
 struct Standing {
@@ -60,68 +21,34 @@ std::ostream& operator<<(std::ostream& out, const Standing& s) {
   return out << admission::name_of(s.phase) << " " << s.attempt << " " << s.place;
 }
 
+/// Two nodes with eight GPUs each.
 class Town {
  public:
-  enum class Killed { kNone, kAdmission, kPlacement };
   explicit Town(Killed killed = Killed::kNone, std::string at = {}, bool defrag = false)
-      : killed_(killed), crash_at_(std::move(at)) {
-    static int n = 0;
-    bus_ = std::make_shared<Prompt>(*bus::make_bus("memory:proposals-" + std::to_string(++n)));
-    placement::Options rules;
-    rules.preemption.on = !defrag;
-    rules.defrag.on = defrag;
-    rules.defrag.every = seconds(60);
-    admission_ = testing::make_admission(bus_, clock_);
-    placement_ = testing::make_placement(bus_, clock_, rules);
-    admission_->start();
-    placement_->start();
-    pb::ApplyRequest request;
-    request.set_manifest(kQueues);
-    service::Input input;
-    input.source = service::Source::kRequest;
-    input.name = "Apply";
-    input.id = "apply";
-    input.bytes = request.SerializeAsString();
-    to(*admission_, input);
-    for (const char* node : {"a", "b"}) watched("node", node_json(node));
-    watched("node.synced", R"(["a","b"])");
-    watched("pod.synced", "[]");
+      : pair_(rules(defrag), killed, std::move(at)) {
+    pair_.apply(testing::yaml_of(
+        {.queue_spec = "  preemption: {withinClusterQueue: LowerPriority}\n", .more = testing::kPriorityClasses}));
+    for (const char* node : {"a", "b"}) pair_.watched("node", node_json(node));
+    pair_.watched("node.synced", R"(["a","b"])");
+    pair_.watched("pod.synced", "[]");
   }
-  ~Town() { disarm_crash_points(); }
 
   void job(const std::string& name, int gpus, const std::string& priority, const std::string& node = {},
            bool complete = false) {
-    const auto limits = fmt::format(R"({{"nvidia.com/gpu":"{}"}})", gpus);
-    service::Input input;
-    input.source = service::Source::kWatch;
-    input.name = "job";
-    input.bytes = fmt::format(
-        R"({{"apiVersion":"batch/v1","kind":"Job","metadata":{{"namespace":"team","name":"{0}","uid":"{0}",
-        "labels":{{"kueue.x-k8s.io/queue-name":"q","kueue.x-k8s.io/priority-class":"{1}"}}}},"spec":{{"suspend":true,
-        "parallelism":1,"completions":1,"template":{{"spec":{{"schedulerName":"quartermaster",{2}"containers":[{{"name":
-        "main","image":"x","resources":{{"requests":{3},"limits":{3}}}}}]}}}}}},"status":{4}}})",
-        name, priority, node.empty() ? "" : fmt::format(R"("nodeSelector":{{"host":"{}"}},)", node), limits,
-        complete ? R"({"conditions":[{"type":"Complete","status":"True"}]})" : "{}");
-    to(*admission_, input);
+    pair_.job(
+        testing::json_of({.name = name, .priority = priority, .amount = gpus, .node = node, .complete = complete}));
   }
-  void pass(Duration time) {
-    for (const Instant end = clock_.now() + time; clock_.now() < end;) {
-      clock_.advance(seconds(1));
-      run_until_idle();
-    }
-  }
+  void pass(Duration time) { pair_.pass(time); }
   [[nodiscard]] Standing look(const std::string& uid) {
-    run_until_idle(false);
+    pair_.run_until_idle(false);
     Standing out;
-    admission_->host->read([&](const service::Shell& shell) {
-      const auto& engine = static_cast<const admission::AdmissionShell&>(shell).engine();
+    pair_.with_admission([&](const admission::Engine& engine) {
       engine.check_laws();
       const auto* w = engine.find(WorkloadUid(uid));
       out.phase = w->phase;
       out.attempt = w->attempt;
     });
-    placement_->host->read([&](const service::Shell& shell) {
-      const auto& engine = placement::engine_of(shell);
+    pair_.with_placement([&](const placement::Engine& engine) {
       engine.audit();
       const auto* row = engine.tables().assignments.find({WorkloadUid(uid), out.attempt});
       if (row == nullptr) return;
@@ -131,46 +58,40 @@ class Town {
     return out;
   }
   [[nodiscard]] std::string why(const std::string& uid) {
-    run_until_idle();
+    pair_.run_until_idle();
     std::string out;
-    admission_->host->read([&](const service::Shell& shell) {
-      const auto& engine = static_cast<const admission::AdmissionShell&>(shell).engine();
-      out = engine.explain(*engine.find(WorkloadUid(uid)), clock_.now()).causes.at(0).message;
+    pair_.with_admission([&](const admission::Engine& engine) {
+      out = admission::explain(engine.state(), *engine.find(WorkloadUid(uid)), pair_.now()).causes.at(0).message;
     });
     return out;
   }
   /// Advances until placement has published a proposal; placement then pauses while admission handles it.
   [[nodiscard]] bool pass_until_proposed(Duration most) {
-    for (const Instant end = clock_.now() + most; clock_.now() < end;) {
-      clock_.advance(seconds(1));
-      while (admission_->turn()) {
-      }
-      while (placement_->turn()) {
-        placement_->host->read([&](const service::Shell& shell) {
-          for (const auto& [uid, row] : placement::engine_of(shell).tables().proposals)
-            paused_ = paused_ || row.is_active();
-        });
-        if (!paused_) continue;
-        run_until_idle();
-        return true;
-      }
-    }
-    return false;
+    return pair_.pass_until(
+        [](const placement::Engine& engine) {
+          const auto& all = engine.tables().proposals;
+          return std::any_of(all.begin(), all.end(), [](const auto& one) { return one.second.is_active(); });
+        },
+        most);
   }
   [[nodiscard]] placement::DefragRun defrag_run() {
     placement::DefragRun out;
-    placement_->host->read([&](const service::Shell& shell) {
-      if (const auto* row = placement::engine_of(shell).tables().defrag_run.find(0)) out = *row;
+    pair_.with_placement([&](const placement::Engine& engine) {
+      if (const auto* row = engine.tables().defrag_run.find(0)) out = *row;
     });
     return out;
   }
-  void resume() {
-    paused_ = false;
-    run_until_idle();
-  }
-  [[nodiscard]] int kills() const { return admission_->lives + placement_->lives - 2; }
+  void resume() { pair_.resume(); }
+  [[nodiscard]] int kills() const { return pair_.kills(); }
 
  private:
+  static placement::Options rules(bool defrag) {
+    placement::Options out;
+    out.preemption.on = !defrag;
+    out.defrag.on = defrag;
+    out.defrag.every = seconds(60);
+    return out;
+  }
   static std::string node_json(const std::string& name) {
     return fmt::format(
         R"({{"apiVersion":"v1","kind":"Node","metadata":{{"name":"{0}","uid":"node-{0}","labels":{{"host":"{0}"}}}},
@@ -178,43 +99,8 @@ class Town {
         "conditions":[{{"type":"Ready","status":"True"}}]}}}})",
         name);
   }
-  void watched(const std::string& name, std::string bytes) {
-    service::Input input;
-    input.source = service::Source::kWatch;
-    input.name = name;
-    input.bytes = std::move(bytes);
-    to(*placement_, input);
-  }
-  /// At least once: after a crash the input is submitted again.
-  void to(Process& process, const service::Input& input) {
-    const int lives = process.lives;
-    ASSERT_TRUE(process.host->submit(service::Input(input)));
-    run_until_idle();
-    if (process.lives == lives) return;
-    ASSERT_TRUE(process.host->submit(service::Input(input)));
-    run_until_idle(false);
-  }
-  void run_until_idle(bool may_be_killed = true) {
-    auto& victim_process = killed_ == Killed::kAdmission ? *admission_ : *placement_;
-    const int lives = victim_process.lives;
-    for (bool busy = true; busy;) {
-      busy = false;
-      for (auto* process : {admission_.get(), placement_.get()}) {
-        if (paused_ && process == placement_.get()) continue;
-        if (may_be_killed && killed_ != Killed::kNone && process == &victim_process && victim_process.lives == lives)
-          arm_crash_point(crash_at_, 1, [](std::string_view) { throw Crash{}; });
-        busy = process->turn() || busy;
-        disarm_crash_points();
-      }
-    }
-  }
 
-  Killed killed_;
-  std::string crash_at_;
-  bool paused_ = false;
-  ManualClock clock_{*from_rfc3339("2026-11-21T08:00:00Z")};
-  std::shared_ptr<bus::Bus> bus_;
-  std::unique_ptr<Process> admission_, placement_;
+  testing::Pair pair_;
 };
 
 using admission::Phase;
@@ -256,10 +142,10 @@ TEST(Proposals, WhyNamesVictimsAndCost) {
 }
 
 TEST(Proposals, SurviveACrashAtEachPoint) {
-  for (const auto killed : {Town::Killed::kAdmission, Town::Killed::kPlacement}) {
+  for (const auto killed : {Killed::kAdmission, Killed::kPlacement}) {
     for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
                               "service.after_publish", "store.in_commit"}) {
-      SCOPED_TRACE(fmt::format("{} at {}", killed == Town::Killed::kAdmission ? "admission" : "placement", point));
+      SCOPED_TRACE(fmt::format("{} at {}", killed == Killed::kAdmission ? "admission" : "placement", point));
       Town town(killed, point);
       begin(town);
       town.pass(seconds(90));
@@ -277,7 +163,7 @@ void half_empty(Town& town) {
 }
 
 TEST(DefragEndToEnd, NodeIsReclaimedAndWorkloadsAreOnTheirTargets) {
-  Town town(Town::Killed::kNone, {}, true);
+  Town town(Killed::kNone, {}, true);
   half_empty(town);
   EXPECT_EQ(town.look("a1"), (Standing{Phase::kAdmitted, 1, "reserved a"}));
   EXPECT_EQ(town.look("b1"), (Standing{Phase::kAdmitted, 1, "reserved b"}));
@@ -291,10 +177,10 @@ TEST(DefragEndToEnd, NodeIsReclaimedAndWorkloadsAreOnTheirTargets) {
 }
 
 TEST(DefragEndToEnd, SurvivesACrashAtEachPoint) {
-  for (const auto killed : {Town::Killed::kAdmission, Town::Killed::kPlacement}) {
+  for (const auto killed : {Killed::kAdmission, Killed::kPlacement}) {
     for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
                               "service.after_publish", "store.in_commit"}) {
-      SCOPED_TRACE(fmt::format("{} at {}", killed == Town::Killed::kAdmission ? "admission" : "placement", point));
+      SCOPED_TRACE(fmt::format("{} at {}", killed == Killed::kAdmission ? "admission" : "placement", point));
       Town town(killed, point, true);
       half_empty(town);
       town.pass(seconds(120));
@@ -332,10 +218,10 @@ TEST(MigrationEndToEnd, EqualPriorityIsMigratedAndKeepsItsPlace) {
 }
 
 TEST(MigrationEndToEnd, SurvivesACrashAtEachPoint) {
-  for (const auto killed : {Town::Killed::kAdmission, Town::Killed::kPlacement}) {
+  for (const auto killed : {Killed::kAdmission, Killed::kPlacement}) {
     for (const char* point : {"service.before_commit", "service.after_commit", "service.before_publish",
                               "service.after_publish", "store.in_commit"}) {
-      SCOPED_TRACE(fmt::format("{} at {}", killed == Town::Killed::kAdmission ? "admission" : "placement", point));
+      SCOPED_TRACE(fmt::format("{} at {}", killed == Killed::kAdmission ? "admission" : "placement", point));
       Town town(killed, point);
       half_empty(town);
       town.job("big", 8, "low");

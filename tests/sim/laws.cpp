@@ -1,5 +1,6 @@
 #include "laws.hpp"
 
+#include "qm/admission/queries/queues.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/wire/last_state.hpp"
@@ -249,7 +250,7 @@ void check_end(const Five& five, World& world, const Users& users,
   five.admission->read([&](const service::Shell& s) {
     const auto& engine = admission_of(s);
     for (const auto& [name, queue] : engine.tables().cluster_queues) {
-      for (const auto& [resource, amount] : engine.view(queue).used) {
+      for (const auto& [resource, amount] : admission::queue_view(engine.state(), queue).used) {
         if (amount != 0) broken(fmt::format("queue {} still uses {} of {}", name, amount, resource));
       }
     }

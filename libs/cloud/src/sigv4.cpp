@@ -2,6 +2,7 @@
 
 #include "qm/base/assert.hpp"
 #include "qm/base/digest.hpp"
+#include "qm/base/parse.hpp"
 #include "text.hpp"
 
 #include <openssl/evp.h>
@@ -51,7 +52,7 @@ std::string encode_path(std::string_view path) {
 /// Removes ".", ".." and empty segments; keeps a trailing slash.
 std::string normal_path(std::string_view path) {
   std::vector<std::string_view> kept;
-  for (const auto segment : split_text(path, '/')) {
+  for (const auto segment : split(path, '/')) {
     if (segment.empty() || segment == ".") continue;
     if (segment == "..") {
       if (!kept.empty()) kept.pop_back();
@@ -67,7 +68,7 @@ std::string normal_path(std::string_view path) {
 
 std::string canonical_query(std::string_view query) {
   std::vector<std::pair<std::string_view, std::string_view>> pairs;
-  for (const auto part : split_text(query, '&')) {
+  for (const auto part : split(query, '&')) {
     if (part.empty()) continue;
     const auto equals = part.find('=');
     pairs.emplace_back(part.substr(0, equals),
@@ -160,14 +161,14 @@ std::optional<Authorization> parse_authorization(std::string_view header) {
   header.remove_prefix(kAlgorithm.size());
   Authorization out;
   bool scoped = false;
-  for (auto part : split_text(header, ',')) {
+  for (auto part : split(header, ',')) {
     part = trim(part);
     const auto equals = part.find('=');
     if (equals == std::string_view::npos) return std::nullopt;
     const auto name = part.substr(0, equals);
     const auto value = part.substr(equals + 1);
     if (name == "Credential") {
-      const auto pieces = split_text(value, '/');
+      const auto pieces = split(value, '/');
       if (pieces.size() != 5 || pieces[4] != "aws4_request") return std::nullopt;
       out.access_key = pieces[0];
       out.date = pieces[1];
@@ -175,7 +176,7 @@ std::optional<Authorization> parse_authorization(std::string_view header) {
       out.service = pieces[3];
       scoped = true;
     } else if (name == "SignedHeaders") {
-      for (const auto signed_name : split_text(value, ';')) out.signed_headers.emplace_back(signed_name);
+      for (const auto signed_name : split(value, ';')) out.signed_headers.emplace_back(signed_name);
     } else if (name == "Signature") {
       out.signature = value;
     }

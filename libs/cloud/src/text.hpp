@@ -3,20 +3,8 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace qm::cloud {
-
-/// Returns every part between separators, including empty ones.
-[[nodiscard]] inline std::vector<std::string_view> split_text(std::string_view text, char separator) {
-  std::vector<std::string_view> out;
-  while (true) {
-    const auto at = text.find(separator);
-    out.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return out;
-    text.remove_prefix(at + 1);
-  }
-}
 
 [[nodiscard]] inline std::string_view trim(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n";

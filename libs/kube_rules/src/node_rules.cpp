@@ -2,6 +2,7 @@
 #include "qm/kube_rules/node_rules.hpp"
 
 #include "print.hpp"
+#include "qm/base/parse.hpp"
 
 #include <algorithm>
 #include <array>

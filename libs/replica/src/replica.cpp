@@ -206,12 +206,12 @@ Status Replica::end() {
   return {};
 }
 
-int main(int argc, char** argv, const std::string& process, const std::string& description,
-         const std::function<Status(const rpc::Settings&)>& run, const std::vector<store::Migration>& migrations) {
+int main(int argc, char** argv, const rpc::Program& program, const std::function<Status(const rpc::Settings&)>& run,
+         const std::vector<store::Migration>& migrations) {
   rpc::block_signals();
   rpc::limit_shutdown(kShutdownTimeout);
-  const auto settings = rpc::parse_settings(argc, argv, process, description);
-  const auto done = settings.migrate_only ? migrate(settings, process, migrations) : run(settings);
+  const auto settings = rpc::parse_settings(argc, argv, program);
+  const auto done = settings.migrate_only ? migrate(settings, program.name, migrations) : run(settings);
   if (done || done.error().code == Code::kCancelled) return 0;
   log::error("ends with an error", {{"error", done.error().to_string()}});
   if (done.error().code != Code::kAborted) return 1;

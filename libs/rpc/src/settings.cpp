@@ -1,6 +1,5 @@
-#include "qm/config/settings.hpp"
-
 #include "qm/rpc/process.hpp"
+#include "qm/settings/page.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -56,12 +55,8 @@ void security_options(CLI::App& app, Settings& settings) {
   app.add_option("--roles", settings.roles, "RoleMap: which groups have which role and tenant")->envname("QM_ROLES");
 }
 
-/// The same by --set, and contradictory settings; CLI::ValidationError.
-void check_security(Settings& settings, const std::string& process) {
-  if (const auto set = settings.extra.find("roles"); set != settings.extra.end()) {
-    settings.roles = set->second;
-    settings.extra.erase(set);
-  }
+/// CLI::ValidationError for contradictory settings.
+void check_security(const Settings& settings, const std::string& process) {
   const bool serves = process != "agent";
   if (settings.tls.any()) {
     if (const auto ok = check_tls(settings.tls, serves); !ok)
@@ -90,10 +85,11 @@ std::string check_level(const std::string& text) {
 
 }  // namespace
 
-Settings parse_settings(int argc, char** argv, const std::string& process, const std::string& description) {
+Settings parse_settings(int argc, char** argv, const Program& program) {
   Settings settings;
   std::vector<std::string> peers, extra;
-  CLI::App app(description, process);
+  CLI::App app(program.description, program.name);
+  app.footer(settings::help_text(program.settings));
   app.add_option("--grpc", settings.grpc, "gRPC address, host:port (port 0 = any free one)")
       ->envname("QM_GRPC")
       ->check(check_address)
@@ -127,12 +123,17 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
   app.add_option("--lease-namespace", settings.lease_namespace, "namespace of the Lease that shows the leader")
       ->envname("QM_LEASE_NAMESPACE");
   app.add_flag("--migrate-only", settings.migrate_only, "migrates the schema and exits");
+  std::string migrations = "apply";
+  app.add_option("--migrations", migrations, "apply: migrates the schema at start; check: refuses another version")
+      ->envname("QM_MIGRATIONS")
+      ->check(CLI::IsMember({"apply", "check"}))
+      ->capture_default_str();
   security_options(app, settings);
   app.add_option("--peer", peers, "a peer's gRPC address, service=host:port (repeatable)")
       ->envname("QM_PEERS")
       ->delimiter(',');
   app.add_option("--config", settings.manifests, "YAML applied at start (repeatable)")->check(CLI::ExistingFile);
-  app.add_option("--set", extra, "a setting of this service, name=value (repeatable)");
+  app.add_option("--set", extra, "a setting of the list below, name=value (repeatable)");
   app.add_option("--log-level", settings.log_level, "trace, debug, info, warn, error or off")
       ->envname("QM_LOG_LEVEL")
       ->check(check_level)
@@ -163,20 +164,13 @@ Settings parse_settings(int argc, char** argv, const std::string& process, const
       auto [name, value] = split_pair("--set", one);
       settings.extra.insert_or_assign(std::move(name), std::move(value));
     }
-    if (const auto set = settings.extra.find("migrations"); set != settings.extra.end()) {
-      if (set->second != "apply" && set->second != "check") {
-        const auto wrong = config::wrong_setting("migrations", set->second, "apply or check");
-        throw CLI::ValidationError(fmt::format("{}; {}", wrong.message, wrong.remedy));
-      }
-      settings.check_only = set->second == "check";
-      settings.extra.erase(set);
-    }
-    check_security(settings, process);
+    settings.check_only = migrations == "check";
+    check_security(settings, program.name);
   } catch (const CLI::ParseError& e) {
     std::exit(app.exit(e));
   }
   if (probe) std::exit(is_ready(settings.http) ? 0 : 1);
-  log::init(process, settings.log_format == "json" ? log::Format::kJson : log::Format::kText,
+  log::init(program.name, settings.log_format == "json" ? log::Format::kJson : log::Format::kText,
             *log::parse_level(settings.log_level));
   for (const auto& address : {settings.grpc, settings.http}) {
     if (const auto free = check_free(address); !free) {

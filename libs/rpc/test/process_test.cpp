@@ -23,7 +23,7 @@ Settings parse(std::vector<std::string> args) {
   args.insert(args.begin(), "qm-tiny");
   std::vector<char*> argv;
   for (auto& arg : args) argv.push_back(arg.data());
-  return parse_settings(static_cast<int>(argv.size()), argv.data(), "qm-tiny", "A tiny service.");
+  return parse_settings(static_cast<int>(argv.size()), argv.data(), {"qm-tiny", "A tiny service."});
 }
 
 struct Env {

@@ -1,5 +1,7 @@
 #include "matcher.hpp"
 
+#include "qm/base/parse.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +9,7 @@
 namespace qm::topology {
 namespace {
 
-using kube_rules::Requirement, kube_rules::SelectorTerm, kube_rules::whole_number;
+using kube_rules::Requirement, kube_rules::SelectorTerm;
 
 /// A requirement in the word ids of one matcher.
 struct CompiledRequirement {

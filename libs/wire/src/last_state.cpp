@@ -1,8 +1,8 @@
 #include "qm/wire/last_state.hpp"
 
+#include "qm/base/parse.hpp"
 #include "quartermaster/v1/events.pb.h"
 
-#include <charconv>
 #include <string_view>
 
 namespace qm::wire {
@@ -17,14 +17,6 @@ std::optional<std::string> after(std::string_view prefix, std::string_view key) 
   return std::string(key.substr(prefix.size()));
 }
 
-template <class Number>
-std::optional<Number> number(std::string_view text) {
-  Number out{};
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
-  return out;
-}
-
 struct Attempt {
   std::string uid;
   std::int32_t number = 0;
@@ -33,7 +25,7 @@ struct Attempt {
 std::optional<Attempt> attempt_of(std::string_view text) {
   const auto slash = text.rfind('/');
   if (slash == std::string_view::npos || slash == 0) return std::nullopt;
-  const auto attempt = number<std::int32_t>(text.substr(slash + 1));
+  const auto attempt = whole_number<std::int32_t>(text.substr(slash + 1));
   if (!attempt) return std::nullopt;
   return Attempt{std::string(text.substr(0, slash)), *attempt};
 }
@@ -46,7 +38,7 @@ Payload of_placement(const std::string& key, bool rolled_back) {
     event.mutable_eviction()->set_uid(attempt->uid);
     event.mutable_eviction()->set_attempt(attempt->number);
   } else if (const auto proposal = after("propose/", key)) {
-    const auto which = number<std::int64_t>(*proposal);
+    const auto which = whole_number<std::int64_t>(*proposal);
     if (!which) return std::nullopt;
     event.mutable_proposal()->set_number(*which);
     event.mutable_proposal()->set_withdrawn(true);

@@ -1,11 +1,11 @@
 #include "trace.hpp"
 
+#include "qm/base/parse.hpp"
 #include "qm/base/unpacked.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <optional>
@@ -17,16 +17,6 @@ namespace {
 
 constexpr std::int64_t kMebi = 1 << 20;
 constexpr std::int32_t kPodsANode = 1001;  // limit of the protocol
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto end = std::min(text.find(at, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 /// The lines of a CSV file in order, by the names of their columns.
 class Rows {
@@ -59,12 +49,11 @@ class Rows {
   }
   Result<std::int64_t> number(const std::string& name, std::int64_t least, std::int64_t most) const {
     const auto field = text(name);
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(field.begin(), field.end(), value);
-    if (error != std::errc() || end != field.end() || value < least || value > most) {
+    const auto value = whole_number(field);
+    if (!value || *value < least || *value > most) {
       return fail(wrong(name, fmt::format("give a whole number from {} to {}", least, most)));
     }
-    return value;
+    return *value;
   }
   [[nodiscard]] Error wrong(const std::string& name, std::string remedy) const {
     return {Code::kInvalid, fmt::format("{}:{}: {} cannot be \"{}\"", path_, line_, name, text(name)), name,

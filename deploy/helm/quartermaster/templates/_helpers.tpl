@@ -222,6 +222,12 @@ their projects, and those of workloadControllers. A JSON list. */ -}}
 {{- toJson (uniq $out | sortAlpha) -}}
 {{- end -}}
 
+{{- /* One setting of a program. Numbers of YAML are floating point, and %v prints a million as 1e+06. */ -}}
+{{- define "qm.setting" -}}
+{{- $value := ternary (int64 .value) .value (kindIs "float64" .value) -}}
+{{- printf "--set=%s=%v" .key $value | quote -}}
+{{- end -}}
+
 {{- /* The webhook's settings: its port, and the Service through which the API server calls it. */ -}}
 {{- define "qm.webhookArgs" -}}
 - --set=webhook=0.0.0.0:{{ .Values.webhook.port }}

@@ -3,6 +3,9 @@
 #include "objects_api.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/copied_rows.hpp"
+#include "qm/admission/queries/explanation.hpp"
+#include "qm/admission/queries/queues.hpp"
+#include "qm/admission/queries/workloads.hpp"
 #include "qm/admission/remedies.hpp"
 #include "qm/admission/status.hpp"
 #include "qm/admission/translate.hpp"
@@ -34,7 +37,7 @@ const Engine& engine_of(const service::Shell& shell) { return static_cast<const 
 void put(const Workload& w, const Engine& engine, pb::Workload& out) {
   *out.mutable_state() = to_event(w, engine);
   out.set_version(w.version);
-  out.set_position(engine.position(w));
+  out.set_position(queue_position(engine.state(), w));
   for (const auto& [name, answer] : w.checks) {
     (*out.mutable_checks())[name] = static_cast<pb::CheckState>(answer.verdict);
   }
@@ -122,7 +125,7 @@ Explained explain(const Engine& engine, const Found& found, Instant now) {
     out.set_waiting_us((now - s.at).count());
     return all;
   }
-  const auto e = engine.explain(*found.workload, now);
+  const auto e = explain(engine.state(), *found.workload, now);
   out.set_uid(found.workload->spec.uid.value());
   out.set_summary(e.summary);
   out.set_waiting_us(e.waiting.count());
@@ -228,7 +231,7 @@ Status list_queues(const Engine& engine, const pb::ListQueuesRequest& r, const r
       out.set_next_page_token(out.queues(out.queues_size() - 1).name());
       return {};
     }
-    const auto v = engine.view(it->second);
+    const auto v = queue_view(engine.state(), it->second);
     auto& q = *out.add_queues();
     q.set_name(it->first.value());
     q.set_cohort(it->second.cohort);
@@ -527,7 +530,7 @@ Result<Json> explain_json(service::Host& host, const DomainClock& clock, const s
     answer = Json::object({{"uid", uid},
                            {"phase", name_of(w->phase)},
                            {"attempt", w->attempt},
-                           {"position", engine.position(*w)},
+                           {"position", queue_position(engine.state(), *w)},
                            {"waiting_seconds", seconds(Duration(all.explanation.waiting_us()))}});
   });
   if (!answer) return answer;

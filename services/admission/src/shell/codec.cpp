@@ -1,6 +1,8 @@
 #include "qm/admission/codec.hpp"
 
 #include "pods.hpp"
+#include "qm/admission/queries/queues.hpp"
+#include "qm/admission/queries/workloads.hpp"
 #include "qm/admission/report.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/workload_objects.hpp"
@@ -311,7 +313,7 @@ std::string reply_bytes(const AnyReply& reply) {
 /// Adds what placement needs so that it proposes only preemptions that admission will accept.
 void add_for_proposals(const Workload& w, const Engine& engine, pb::WorkloadEvent& out) {
   if (!w.holds_quota()) return;
-  out.set_quota_tree(engine.root_of(w.cluster_queue));
+  out.set_quota_tree(quota_tree_name(engine.tables(), w.cluster_queue));
   out.set_min_runtime_until_us(micros(w.min_runtime_until));
   out.set_saved_us(micros(w.saved));
   out.set_ended_pods(std::max(0, w.ended_pods));
@@ -541,7 +543,7 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
   out.set("stale_messages", engine.counters().stale);
   out.set("unknown_messages", engine.counters().unknown);
   out.list("queues", tables.cluster_queues.rows(), [&](const auto& name, const auto& queue) {
-    const auto v = engine.view(queue);
+    const auto v = queue_view(engine.state(), queue);
     Json used = Json::object();
     for (const auto& [resource, amount] : v.used) {
       used.set(resource,
@@ -578,7 +580,7 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
 bool awaits(service::Host& host, const std::string& ns, const std::string& name, const std::string& intent) {
   bool answer = false;
   host.read([&](const service::Shell& shell) {
-    answer = static_cast<const AdmissionShell&>(shell).engine().awaits(Namespace(ns), name, intent);
+    answer = awaits(static_cast<const AdmissionShell&>(shell).engine().tables(), Namespace(ns), name, intent);
   });
   return answer;
 }

@@ -1,6 +1,7 @@
 #include "qm/admission/copied_rows.hpp"
 
 #include "qm/admission/codec.hpp"
+#include "qm/admission/queries/queues.hpp"
 
 #include <set>
 #include <span>
@@ -21,9 +22,9 @@ auto after(const Table<Key, Row>& table, const Key& key) {
 auto after(const WorkloadTable& table, const WorkloadUid& key) { return table.upper_bound(key); }
 
 template <auto Member>
-using KeyOf = std::decay_t<decltype((std::declval<Engine::Tables>().*Member).begin()->first)>;
+using KeyOf = std::decay_t<decltype((std::declval<Tables>().*Member).begin()->first)>;
 template <auto Member>
-using RowOf = std::decay_t<decltype((std::declval<Engine::Tables>().*Member).begin()->second)>;
+using RowOf = std::decay_t<decltype((std::declval<Tables>().*Member).begin()->second)>;
 
 /// Storage for one copied row. For a workload it also reserves the memory that the copy does not share
 /// with the original.
@@ -102,8 +103,6 @@ class Once final : public RowsCopy::Part {
 
 }  // namespace
 
-using Tables = Engine::Tables;
-
 void RowsCopy::add_objects() {
   parts_.push_back(part<&Tables::cluster_queues>());
   parts_.push_back(part<&Tables::local_queues>());
@@ -125,7 +124,7 @@ RowsCopy::RowsCopy() {
 std::shared_ptr<std::set<QueueName>> RowsCopy::add_tree_of(const WorkloadUid& uid) {
   auto tree = std::make_shared<std::set<QueueName>>();
   const auto find_tree = [uid, tree](const Engine& engine) {
-    if (const auto* w = engine.find(uid)) *tree = engine.tree_of(w->cluster_queue);
+    if (const auto* w = engine.find(uid)) *tree = queues_of_tree(engine.state(), w->cluster_queue);
   };
   parts_.push_back(std::make_unique<Once<decltype(find_tree)>>(find_tree));
   return tree;

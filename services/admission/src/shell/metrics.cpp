@@ -2,6 +2,7 @@
 
 #include "qm/admission/budget_view.hpp"
 #include "qm/admission/codec.hpp"
+#include "qm/admission/queries/queues.hpp"
 #include "qm/base/log.hpp"
 #include "quartermaster/v1/events.pb.h"
 
@@ -68,7 +69,7 @@ void Metrics::scrape() {
   host_.read([this](const service::Shell& shell) {
     const Engine& engine = static_cast<const AdmissionShell&>(shell).engine();
     for (const auto& [name, queue] : engine.tables().cluster_queues) {
-      const auto v = engine.view(queue);
+      const auto v = queue_view(engine.state(), queue);
       const auto gauge = [&](const char* metric, const char* help, metrics::Labels labels, double value) {
         labels.insert(labels.begin(), {"cluster_queue", name.value()});
         registry_.gauge(metric, help, labels).set(value);

@@ -12,7 +12,6 @@
 namespace qm::admission {
 namespace {
 
-constexpr std::chrono::milliseconds kPeriod{500};
 /// Volcano's condition type, with the reason of Quartermaster.
 constexpr const char *kCondition = "Unschedulable", *kRejected = "Rejected";
 constexpr int kMostWrites = 50;  // writes in one round; the rest follows in the next round
@@ -226,15 +225,6 @@ int PodWatch::write() {
     }
   }
   return count;
-}
-
-void PodWatch::run() {
-  std::unique_lock lock(sleep_);
-  while (!wake_.wait_for(lock, kPeriod, [this] { return stopping_; })) {
-    lock.unlock();
-    write();
-    lock.lock();
-  }
 }
 
 }  // namespace qm::admission

@@ -8,6 +8,7 @@
 #include "qm/config/workload_kinds.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace qm::admission {
 namespace {
@@ -19,6 +20,8 @@ std::string key_of(const Json& pod) {
   return group.empty() ? fmt::format("{}/{}/{}", ns, kube::name_of(pod), kube::uid_of(pod)) : ns + "/" + group;
 }
 
+/// Pause between rounds of writing.
+constexpr std::chrono::milliseconds kPeriod{500};
 /// Number of runs that are kept; far more than can be active at once.
 constexpr std::size_t kMostRuns = 10'000;
 
@@ -47,6 +50,7 @@ PodWatch::PodWatch(kube::Client& client, service::Host& host, WatchOptions optio
     : options_(options),
       mailbox_(host),
       client_(client),
+      writer_(kPeriod, [this] { write(); }),
       volcano_informer_(client,
                         [&client] { return client.find_kind("scheduling.volcano.sh", "podgroups", {"v1beta1"}); }, "",
                         {[this](const Json& group, bool deleted) { group_changed(group, deleted); },
@@ -67,17 +71,12 @@ PodWatch::~PodWatch() { stop(); }
 void PodWatch::start() {
   volcano_informer_.start();
   informer_.start();
-  thread_ = std::thread([this] { run(); });
+  writer_.start();
 }
 
 void PodWatch::stop() {
   mailbox_.stop();
-  {
-    const std::scoped_lock lock(sleep_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  writer_.stop();
   informer_.stop();
   volcano_informer_.stop();
 }

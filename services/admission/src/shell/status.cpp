@@ -1,14 +1,13 @@
 #include "qm/admission/status.hpp"
 
 #include "qm/admission/codec.hpp"
+#include "qm/admission/periodic.hpp"
+#include "qm/admission/queries/queues.hpp"
 #include "qm/base/log.hpp"
 #include "qm/model/quantity.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
-#include <mutex>
-#include <thread>
 
 namespace qm::admission {
 namespace {
@@ -51,7 +50,7 @@ Json active(bool yes, const char* reason, const std::string& message) {
 }  // namespace
 
 std::optional<Cause> inactive_condition(const Engine& engine, const ClusterQueue& queue) {
-  auto obstacle = engine.inactive_reason(queue);
+  auto obstacle = inactive_reason(engine.state(), queue);
   if (obstacle) {
     if (obstacle->code == "QueueStopped" || obstacle->code == "QueueTerminating") obstacle->code.erase(0, 5);
     return obstacle;
@@ -77,7 +76,7 @@ Json unreadable(const std::string& why) {
 }
 
 Json cluster_queue_status(const Engine& engine, const ClusterQueue& queue, const QueueCounts& counts) {
-  const auto groups = engine.groups(queue);
+  const auto groups = current_groups(engine.state(), queue);
   Json out = Json::object({{"pendingWorkloads", counts.pending},
                            {"reservingWorkloads", counts.reserving},
                            {"admittedWorkloads", counts.admitted},
@@ -134,10 +133,7 @@ struct StatusWriter::Impl {
   std::map<std::string, Written> written;
   bool applies = true;  // the server supports server-side apply
   std::string complained;
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool stopping = false;
-  std::thread thread;
+  Periodic writer{options.period, [this] { write(); }};
 
   std::vector<Target> targets(const std::string& local_version) {
     std::vector<Target> out;
@@ -251,15 +247,6 @@ struct StatusWriter::Impl {
     }
     return count;
   }
-
-  void run() {
-    std::unique_lock lock(mutex);
-    while (!wake.wait_for(lock, options.period, [this] { return stopping; })) {
-      lock.unlock();
-      write();
-      lock.lock();
-    }
-  }
 };
 
 StatusWriter::StatusWriter(kube::Client& client, service::Host& host, const ConfigWatch& config,
@@ -267,16 +254,7 @@ StatusWriter::StatusWriter(kube::Client& client, service::Host& host, const Conf
     : impl_(new Impl{client, host, config, clock, quota, options}) {}
 StatusWriter::~StatusWriter() { stop(); }
 int StatusWriter::write() { return impl_->write(); }
-void StatusWriter::start() {
-  impl_->thread = std::thread([this] { impl_->run(); });
-}
-void StatusWriter::stop() {
-  {
-    const std::scoped_lock lock(impl_->mutex);
-    impl_->stopping = true;
-  }
-  impl_->wake.notify_all();
-  if (impl_->thread.joinable()) impl_->thread.join();
-}
+void StatusWriter::start() { impl_->writer.start(); }
+void StatusWriter::stop() { impl_->writer.stop(); }
 
 }  // namespace qm::admission

@@ -35,7 +35,7 @@ Result<ObjectDeleted> gone_of(const std::string& text) {
 }
 
 /// Whether the caller sees a workload of that name. A workload that the caller may not see is treated as absent.
-bool sees(const Engine::Tables& rows, const ObjectDeleted& named, const rpc::Caller& caller) {
+bool sees(const Tables& rows, const ObjectDeleted& named, const rpc::Caller& caller) {
   return std::ranges::any_of(rows.workloads, [&](const auto& row) {
     const auto& spec = row.second.spec;
     return spec.ns == named.ns && spec.name == named.name && caller.sees(spec.ns.value(), spec.team.value());

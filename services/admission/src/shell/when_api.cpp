@@ -39,8 +39,8 @@ void remember(service::Host& host, const WorkloadUid& uid, const StartEstimate& 
 
 }  // namespace
 
-void put_when(const When& when, const Engine::Tables& rows, const WorkloadUid& uid, const rpc::Caller& caller,
-              Instant now, pb::WhenResponse& response) {
+void put_when(const When& when, const Tables& rows, const WorkloadUid& uid, const rpc::Caller& caller, Instant now,
+              pb::WhenResponse& response) {
   const auto& spec = rows.workloads.find(uid)->spec;
   const std::string workload_name = fmt::format("{}/{}", spec.ns, spec.name);
   response.set_uid(uid.value());

@@ -49,6 +49,7 @@ WorkloadMirror::WorkloadMirror(kube::Client& client, service::Host& host, const 
       watch_(watch),
       options_(options),
       mailbox_(host),
+      writer_(options.period, [this] { write(); }),
       informer_(client,
                 [&client] {
                   return client.find_kind(kGroup, "workloads", {"v1beta2", "v1beta1"});
@@ -61,17 +62,12 @@ WorkloadMirror::~WorkloadMirror() { stop(); }
 
 void WorkloadMirror::start() {
   informer_.start();
-  thread_ = std::thread([this] { run(); });
+  writer_.start();
 }
 
 void WorkloadMirror::stop() {
   mailbox_.stop();
-  {
-    const std::scoped_lock lock(sleep_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  writer_.stop();
   informer_.stop();
 }
 
@@ -273,15 +269,6 @@ int WorkloadMirror::write() {
     ++count;
   }
   return count;
-}
-
-void WorkloadMirror::run() {
-  std::unique_lock lock(sleep_);
-  while (!wake_.wait_for(lock, options_.period, [this] { return stopping_; })) {
-    lock.unlock();
-    write();
-    lock.lock();
-  }
 }
 
 }  // namespace qm::admission

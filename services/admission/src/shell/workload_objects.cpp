@@ -1,5 +1,6 @@
 #include "qm/admission/workload_objects.hpp"
 
+#include "qm/admission/scheduler/assignment.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/config/manifest.hpp"

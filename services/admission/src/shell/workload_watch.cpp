@@ -1,6 +1,7 @@
 #include "workload_watch.hpp"
 
 #include "qm/admission/codec.hpp"
+#include "qm/admission/queries/workloads.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/rpc/stream.hpp"
 
@@ -60,7 +61,7 @@ void push_state(Stream& stream, const Engine& engine, std::uint64_t version) {
     update.set_resume_version(version);
     *update.mutable_workload()->mutable_state() = to_event(w, engine);
     update.mutable_workload()->set_version(w.version);
-    update.mutable_workload()->set_position(engine.position(w));
+    update.mutable_workload()->set_position(queue_position(engine.state(), w));
     if (stream.asked_for(update)) stream.out.push(std::move(update));
   }
 }

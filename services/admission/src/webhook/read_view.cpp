@@ -2,7 +2,6 @@
 // leader, LocalQueues are copied from the engine between batches, when there were batches.
 #include "qm/admission/webhook/read_view.hpp"
 
-#include "pod.hpp"
 #include "qm/admission/codec.hpp"
 
 #include <algorithm>
@@ -12,6 +11,8 @@
 #include <thread>
 
 namespace qm::admission::webhook {
+
+using admission_policy::ResourceQuota, admission_policy::View;
 namespace {
 
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
@@ -37,7 +38,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     if (deleted) {
       namespaces.erase(kube::name_of(object));
     } else {
-      namespaces[kube::name_of(object)] = {labels_of(object), texts_of(object["metadata"]["annotations"])};
+      namespaces[kube::name_of(object)] = View::Namespace::read(object);
     }
     changed = true;
   }

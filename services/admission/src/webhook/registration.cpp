@@ -1,6 +1,5 @@
 #include "qm/admission/webhook/registration.hpp"
 
-#include "qm/admission/webhook/policy.hpp"
 #include "qm/admission/webhook/review.hpp"
 #include "qm/model/owned_metadata.hpp"
 
@@ -9,6 +8,9 @@
 #include <array>
 
 namespace qm::admission::webhook {
+
+using admission_policy::kJudged, admission_policy::kManagedLabel, admission_policy::kRequiredLabel;
+
 namespace {
 
 constexpr const char* kGroup = "admissionregistration.k8s.io";

@@ -5,6 +5,9 @@
 #include <algorithm>
 
 namespace qm::admission::webhook {
+
+using admission_policy::Finding, admission_policy::Operation, admission_policy::Subject, admission_policy::Verdict;
+
 namespace {
 
 constexpr const char* kReviewVersion = "admission.k8s.io/v1";

@@ -10,6 +10,9 @@
 #include <utility>
 
 namespace qm::admission::webhook {
+
+using admission_policy::Settings, admission_policy::View;
+
 namespace {
 
 /// How long an open connection of the API server may take to learn that the server stops. The API server sends

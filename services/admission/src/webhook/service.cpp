@@ -1,6 +1,7 @@
 #include "qm/admission/webhook/service.hpp"
 
 #include "qm/admission/codec.hpp"
+#include "qm/admission_policy/settings.hpp"
 #include "qm/config/manifest.hpp"
 
 #include <chrono>
@@ -32,7 +33,7 @@ Webhook::Webhook(const WebhookSettings& settings, const ClusterSettings& cluster
       binding_(client, {"binding", cluster.binding, kube::other_controllers_of("binding")}),
       view_(client,
             {[this](const std::string& ns) { return quota_.of(ns).ours; },
-             [this, placed = cluster.placement](const std::string& ns) { return placed && binding_.of(ns).ours; },
+             [this, placed = cluster.engine.places](const std::string& ns) { return placed && binding_.of(ns).ours; },
              queues_of(manifests)}),
       server_(
           settings.server, settings.policy, [this] { return view_.current(); }, registry),
@@ -70,13 +71,10 @@ void Webhook::stop() {
   quota_.stop();
 }
 
-Result<SubmitRules> submit_rules(const std::map<std::string, std::string>& extra, const Webhook* webhook,
-                                 service::Host& host) {
-  QM_ASSIGN(auto policy, read_policy(extra));
-  QM_ASSIGN(const auto settings, read_settings(extra));
-  const auto only = settings ? settings->registration.only : std::string();
-  return SubmitRules([policy = std::move(policy), only, webhook, &host](const Json& job, const rpc::Caller& caller,
-                                                                        bool from_manifest) -> Status {
+SubmitRules submit_rules(const WebhookSettings& settings, const Webhook* webhook, service::Host& host) {
+  const auto only = webhook == nullptr ? std::string() : settings.registration.only;
+  return SubmitRules([policy = settings.policy, only, webhook, &host](const Json& job, const rpc::Caller& caller,
+                                                                      bool from_manifest) -> Status {
     const auto ns = kube::namespace_of(job);
     if (webhook != nullptr) {
       const auto seen = webhook->view();
@@ -88,7 +86,7 @@ Result<SubmitRules> submit_rules(const std::map<std::string, std::string>& extra
       return is_asked ? check_job(job, caller.name, policy, *seen) : Status{};
     }
     if (!from_manifest) return {};
-    View view;
+    admission_policy::View view;
     host.read([&](const service::Shell& shell) {
       const auto& engine = static_cast<const AdmissionShell&>(shell).engine();
       if (const auto* known = engine.tables().namespaces.find(Namespace(ns)))
@@ -98,12 +96,11 @@ Result<SubmitRules> submit_rules(const std::map<std::string, std::string>& extra
   });
 }
 
-Result<std::unique_ptr<Webhook>> open_webhook(const std::map<std::string, std::string>& extra,
-                                              const ClusterSettings& cluster, const std::vector<std::string>& manifests,
-                                              kube::Client& client, metrics::Registry& registry) {
-  QM_ASSIGN(const auto settings, read_settings(extra));
-  if (!settings) return std::unique_ptr<Webhook>();
-  auto out = std::make_unique<Webhook>(*settings, cluster, manifests, client, registry);
+std::unique_ptr<Webhook> open_webhook(const WebhookSettings& settings, const ClusterSettings& cluster,
+                                      const std::vector<std::string>& manifests, kube::Client& client,
+                                      metrics::Registry& registry) {
+  if (!settings.serves) return nullptr;
+  auto out = std::make_unique<Webhook>(settings, cluster, manifests, client, registry);
   out->start();
   return out;
 }

@@ -1,6 +1,7 @@
 // Backfill and aging: reserved starts, and priorities that increase with the waiting time.
 #include "qm/admission/engine.hpp"
-#include "src/engine/copied.hpp"
+#include "qm/admission/queries/explanation.hpp"
+#include "src/queries/copied.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -62,7 +63,7 @@ struct World {
     return engine.find(WorkloadUid(uid))->phase == Phase::kAdmitted;
   }
   [[nodiscard]] std::string cause(const std::string& uid, const std::string& code) const {
-    for (const auto& one : engine.explain(*engine.find(WorkloadUid(uid)), now).causes) {
+    for (const auto& one : explain(engine.state(), *engine.find(WorkloadUid(uid)), now).causes) {
       if (one.code == code) return one.message;
     }
     return {};

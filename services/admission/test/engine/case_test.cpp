@@ -2,6 +2,9 @@
 // spaces. "== name" starts a new case with an empty engine; "wait 30s" advances time. Every step is also rolled back
 // and repeated, and the laws are checked after each one. QM_UPDATE_CASES=1 writes the actual results into the files,
 // for review.
+#include "qm/admission/queries/explanation.hpp"
+#include "qm/admission/queries/queues.hpp"
+#include "qm/admission/queries/workloads.hpp"
 #include "qm/admission/remedies.hpp"
 #include "qm/model/moves.hpp"
 
@@ -467,8 +470,9 @@ class Runner {
   Words explain(const std::string& uid) {
     const Workload* w = engine_.find(WorkloadUid(uid));
     if (w == nullptr) return {"unknown"};
-    const auto e = engine_.explain(*w, now_);
-    Words lines{fmt::format("{} (position {}, waited {}s)", e.summary, engine_.position(*w), seconds(e.waiting))};
+    const auto e = admission::explain(engine_.state(), *w, now_);
+    Words lines{fmt::format("{} (position {}, waited {}s)", e.summary, queue_position(engine_.state(), *w),
+                            seconds(e.waiting))};
     for (const auto& c : e.causes) {
       lines.push_back(fmt::format("cause {}: {}", c.code, c.message));
       if (!c.remedy.empty()) lines.push_back("remedy " + c.remedy);
@@ -484,7 +488,7 @@ class Runner {
   Words queue(const std::string& name) {
     const auto* q = engine_.tables().cluster_queues.find(QueueName(name));
     if (q == nullptr) return {"unknown"};
-    const auto v = engine_.view(*q);
+    const auto v = queue_view(engine_.state(), *q);
     std::string line =
         fmt::format("ready {} backed-off {} holding {}", v.pending_ready, v.pending_backed_off, v.holding);
     for (const auto& [resource, used] : v.used) {

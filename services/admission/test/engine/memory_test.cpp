@@ -1,5 +1,6 @@
 // Memory of one pending workload, as counted by the allocator.
 #include "qm/admission/engine.hpp"
+#include "qm/admission/queries/queues.hpp"
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -70,7 +71,8 @@ bool counts() {
 
 std::int64_t waiting(const Engine& engine) {
   std::int64_t out = 0;
-  for (const auto& [name, queue] : engine.tables().cluster_queues) out += engine.view(queue).pending_ready;
+  for (const auto& [name, queue] : engine.tables().cluster_queues)
+    out += queue_view(engine.state(), queue).pending_ready;
   return out;
 }
 

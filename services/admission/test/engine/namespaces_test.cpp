@@ -1,5 +1,6 @@
 // A change of the namespaces that a queue selects affects the workloads of those namespaces; others stay as they are.
 #include "qm/admission/engine.hpp"
+#include "qm/admission/queries/workloads.hpp"
 
 #include <gtest/gtest.h>
 
@@ -62,7 +63,7 @@ class Namespaces : public ::testing::Test {
 TEST_F(Namespaces, DeselectedHeadLetsNextIn) {
   const auto& head = submit("a", "head", 16);
   const auto& next = submit("c", "next", 8);
-  EXPECT_EQ(engine_.position(head), 1);
+  EXPECT_EQ(queue_position(engine_.state(), head), 1);
   EXPECT_EQ(next.phase, Phase::kPending) << "the queue is strict";
   const auto out = label("a", "dev");
   EXPECT_TRUE(head.cluster_queue.empty());
@@ -93,7 +94,7 @@ TEST_F(Namespaces, WorkloadsThatGetQuotaInOneStepAreOrdered) {
 TEST_F(Namespaces, DeletedNamespaceHasNoLabels) {
   submit("c", "holds", 8);
   const auto& waits = submit("a", "waits", 8);
-  EXPECT_EQ(engine_.position(waits), 1);
+  EXPECT_EQ(queue_position(engine_.state(), waits), 1);
   step(ObjectDeleted{"Namespace", {}, "a"});
   EXPECT_TRUE(waits.cluster_queue.empty());
 }

@@ -1,6 +1,8 @@
 // Quota that is valid in calendar windows.
 #include "qm/admission/engine.hpp"
-#include "src/engine/copied.hpp"
+#include "qm/admission/queries/explanation.hpp"
+#include "qm/admission/queries/queues.hpp"
+#include "src/queries/copied.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -56,13 +58,13 @@ struct World {
   }
   Phase phase(const std::string& uid) const { return engine.find(WorkloadUid(uid))->phase; }
   std::string cause(const std::string& uid, const std::string& code) const {
-    for (const auto& one : engine.explain(*engine.find(WorkloadUid(uid)), now).causes) {
+    for (const auto& one : explain(engine.state(), *engine.find(WorkloadUid(uid)), now).causes) {
       if (one.code == code) return one.message;
     }
     return {};
   }
   std::int64_t nominal() const {
-    return engine.view(*engine.tables().cluster_queues.find(QueueName("q"))).nominal.at(kGpu);
+    return queue_view(engine.state(), *engine.tables().cluster_queues.find(QueueName("q"))).nominal.at(kGpu);
   }
 };
 

@@ -1,5 +1,6 @@
 // The reason of a pending workload: list has it, and it is the first cause of explain().
 #include "qm/admission/engine.hpp"
+#include "qm/admission/queries/explanation.hpp"
 
 #include <gtest/gtest.h>
 
@@ -42,7 +43,7 @@ class Reasons : public ::testing::Test {
   /// The reason, after checking that explain() returns the same.
   std::string reason() {
     const auto& w = *engine_.find(WorkloadUid("one"));
-    const auto causes = engine_.explain(w, now_).causes;
+    const auto causes = explain(engine_.state(), w, now_).causes;
     EXPECT_EQ(*w.reason == "Queued" ? "Queued" : causes.at(0).code, *w.reason);
     return *w.reason;
   }

@@ -1,6 +1,9 @@
 // Applies each remedy to the engine itself: it admits its workload and as many others as its text states.
 #include "qm/admission/remedies.hpp"
 
+#include "qm/admission/queries/explanation.hpp"
+#include "qm/admission/queries/workloads.hpp"
+
 #include <gtest/gtest.h>
 
 #include <random>
@@ -152,7 +155,8 @@ TEST(Remedies, PairIsFoundWhereNoSingleChangeIsEnough) {
     engine.commit();
   }
   std::string causes;
-  for (const auto& cause : engine.explain(*engine.find(job.spec.uid), now).causes) causes += cause.message + "\n";
+  for (const auto& cause : explain(engine.state(), *engine.find(job.spec.uid), now).causes)
+    causes += cause.message + "\n";
   const auto found = remedies(engine.tables(), {}, job.spec.uid, now);
   ASSERT_FALSE(found.empty()) << causes;
   EXPECT_EQ(found[0].code, "CoverResource+RaiseQuota");
@@ -175,7 +179,7 @@ TEST(Explain, NamesSchedulerThatBindsThePods) {
   for (const bool external_scheduler : {false, true}) {
     job.external_scheduler = external_scheduler;
     fleet.step({job});
-    const auto explained = fleet.engine.explain(*fleet.engine.find(job.spec.uid), fleet.now);
+    const auto explained = explain(fleet.engine.state(), *fleet.engine.find(job.spec.uid), fleet.now);
     const auto found = std::ranges::find(explained.causes, "OtherScheduler", &Cause::code);
     ASSERT_EQ(found != explained.causes.end(), external_scheduler);
     if (!external_scheduler) continue;
@@ -195,7 +199,7 @@ TEST(Remedies, EachAdmitsItsWorkloadAndTheStatedNumberOfOthers) {
     without.settle();
     for (const auto& [uid, w] : without.engine.tables().workloads) {
       if (w.phase != Phase::kPending) continue;
-      const bool waits_in_line = without.engine.position(w) > 1;
+      const bool waits_in_line = queue_position(without.engine.state(), w) > 1;
       for (const auto& remedy : remedies(fleet.engine.tables(), {}, uid, fleet.now)) {
         const auto told = fmt::format("seed {}: {}: {}", seed, uid, remedy.message);
         Fleet with;

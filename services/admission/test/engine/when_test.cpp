@@ -1,6 +1,8 @@
 // Estimates of when a workload starts, from rows alone; and what is learned for them.
 #include "qm/admission/when.hpp"
 
+#include "qm/admission/forecasts.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -280,7 +282,7 @@ TEST_F(WhenTest, ForecastsAreScoredAgainstStarts) {
   place("waits");
   EXPECT_FALSE(engine.tables().estimates.contains(WorkloadUid("waits")));
   const auto& raw = estimate.record->raw;
-  const auto wider = engine.correction().corrected(raw, estimate.record->group);
+  const auto wider = start_correction(engine.tables()).corrected(raw, estimate.record->group);
   EXPECT_GT(wider.high, estimate.record->corrected.high);
   EXPECT_GT(wider.low, estimate.record->corrected.low) << "no end was missed";
 
@@ -292,7 +294,7 @@ TEST_F(WhenTest, ForecastsAreScoredAgainstStarts) {
   now += unlucky.corrected.high + 1h;
   step({job("last", 8)});
   step({EstimatePublished{WorkloadUid("last"), *estimate.record}});
-  EXPECT_GT(engine.correction().corrected(raw, unlucky.group).high, wider.high);
+  EXPECT_GT(start_correction(engine.tables()).corrected(raw, unlucky.group).high, wider.high);
   EXPECT_TRUE(engine.tables().estimates.find(WorkloadUid("waits-too"))->high_known);
   step({Cancel{WorkloadUid("waits-too"), {}, {}, "no"}});
   EXPECT_FALSE(engine.tables().estimates.contains(WorkloadUid("waits-too")));

@@ -2,9 +2,9 @@
 
 #include "qm/admission/codec.hpp"
 #include "qm/admission/translate.hpp"
-#include "qm/admission/webhook/policy_file.hpp"
 #include "qm/admission/webhook/review.hpp"
 #include "qm/admission/webhook/server.hpp"
+#include "qm/admission_policy/policy_file.hpp"
 #include "qm/base/assert.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
@@ -58,8 +58,8 @@ bool feed_manifest(std::string_view bytes) {
 
 bool feed_review(std::string_view bytes) {
   static const auto settings = [] {
-    webhook::Settings out;
-    const auto read = webhook::read_policy(R"(apiVersion: policy.quartermaster.dev/v1alpha1
+    admission_policy::Settings out;
+    const auto read = admission_policy::read_policy(R"(apiVersion: policy.quartermaster.dev/v1alpha1
 kind: WebhookPolicy
 spec:
   mode: mutate
@@ -68,12 +68,12 @@ spec:
   - {name: a, nodeSelector: {pool: a}, node: {gpus: 8, cpu: "96", memory: 1Ti}, sharing: mps, serves: [inference]}
   gangs: {topologyMap: m, topology: rack}
 )",
-                                           "policy.yaml", out);
+                                                    "policy.yaml", out);
     QM_ASSERT(read, "the policy cannot be read");
     return out;
   }();
   static const auto view = [] {
-    webhook::View out;
+    admission_policy::View out;
     out.namespaces["team"].labels = {{"compliance", "pci"}, {"pod-security.kubernetes.io/enforce", "restricted"}};
     out.local_queues["team"] = {"default"};
     return out;

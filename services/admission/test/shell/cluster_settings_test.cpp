@@ -1,65 +1,89 @@
-// Values of --set for the cluster and the rules.
-#include "qm/admission/cluster.hpp"
+// Settings of the engine and of the cluster.
+#include "qm/admission/cluster_settings.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <fstream>
 
 namespace qm::admission {
 namespace cluster_settings_test {
 
+using ::testing::HasSubstr;
+
+ClusterSettings taken(const settings::Values& given) {
+  const auto read = cluster_table().read(given);
+  EXPECT_TRUE(read) << read.error().to_string();
+  return read ? *read : ClusterSettings{};
+}
+std::string refused(const char* name, const char* value) {
+  const auto read = cluster_table().read({{name, value}});
+  EXPECT_FALSE(read) << name << "=" << value;
+  return read ? std::string() : read.error().to_string();
+}
+
 TEST(ClusterSettings, DefaultIsContinuousWithoutFairSharing) {
-  const auto read = ClusterSettings::parse({});
-  ASSERT_TRUE(read);
-  EXPECT_FALSE(read->rules.exact);
-  EXPECT_FALSE(read->rules.fair_sharing);
-  EXPECT_EQ(read->rules.rest, std::chrono::minutes(10));
+  const auto plain = taken({});
+  EXPECT_FALSE(plain.engine.rules.exact);
+  EXPECT_FALSE(plain.engine.rules.fair_sharing);
+  EXPECT_EQ(plain.engine.rules.rest, std::chrono::minutes(10));
+  EXPECT_EQ(plain.engine.preemption_budget_per_hour, 100);
+  EXPECT_TRUE(plain.engine.places);
+  EXPECT_FALSE(plain.engine.wait_for_pods_ready);
 }
 
 TEST(ClusterSettings, SelectRules) {
-  const auto read = ClusterSettings::parse({{"rules", "exact"}, {"fair-sharing", "true"}, {"rest", "90s"}});
-  ASSERT_TRUE(read);
-  EXPECT_TRUE(read->rules.exact);
-  EXPECT_TRUE(read->rules.fair_sharing);
-  EXPECT_EQ(read->rules.rest, std::chrono::seconds(90));
+  const auto engine = taken({{"rules", "kueue"},
+                             {"fair-sharing", "true"},
+                             {"preemption-cooldown", "90s"},
+                             {"disruptions-per-hour", "7"},
+                             {"placement", "none"}})
+                          .engine;
+  EXPECT_TRUE(engine.rules.exact);
+  EXPECT_TRUE(engine.rules.fair_sharing);
+  EXPECT_EQ(engine.rules.rest, std::chrono::seconds(90));
+  EXPECT_EQ(engine.preemption_budget_per_hour, 7);
+  EXPECT_FALSE(engine.places);
 }
 
 TEST(ClusterSettings, UsageHalfLifeDefaultsToOneWeek) {
-  const auto plain = ClusterSettings::parse({});
-  ASSERT_TRUE(plain);
-  EXPECT_EQ(plain->rules.usage.half_life, std::chrono::hours(168));
-  EXPECT_EQ(plain->rules.usage.sampling, std::chrono::minutes(5));
-  const auto said = ClusterSettings::parse({{"usage-half-life-time", "24h"},
-                                            {"usage-sampling-interval", "30s"},
-                                            {"resource-weights", "nvidia.com/gpu:2,memory:0"}});
-  ASSERT_TRUE(said) << said.error().to_string();
-  EXPECT_EQ(said->rules.usage.half_life, std::chrono::hours(24));
-  EXPECT_EQ(said->rules.usage.sampling, std::chrono::seconds(30));
-  EXPECT_EQ(said->rules.usage.weights, (std::map<std::string, double>{{"memory", 0}, {"nvidia.com/gpu", 2}}));
+  const auto plain = taken({}).engine.rules.usage;
+  EXPECT_EQ(plain.half_life, std::chrono::hours(168));
+  EXPECT_EQ(plain.sampling, std::chrono::minutes(5));
+  const auto usage = taken({{"usage-half-life-time", "24h"},
+                            {"usage-sampling-interval", "30s"},
+                            {"resource-weights", "nvidia.com/gpu:2,memory:0"}})
+                         .engine.rules.usage;
+  EXPECT_EQ(usage.half_life, std::chrono::hours(24));
+  EXPECT_EQ(usage.sampling, std::chrono::seconds(30));
+  EXPECT_EQ(usage.weights, (std::map<std::string, double>{{"memory", 0}, {"nvidia.com/gpu", 2}}));
 }
 
 TEST(ClusterSettings, DefaultIsEverySuspendableKind) {
-  const auto all = ClusterSettings::parse({});
-  ASSERT_TRUE(all);
-  EXPECT_EQ(all->kinds, (std::set<std::string>{"JAXJob", "Job", "JobSet", "MPIJob", "PaddleJob", "PyTorchJob",
-                                               "RayCluster", "RayJob", "TFJob", "XGBoostJob"}));
-  const auto some = ClusterSettings::parse({{"kinds", "Job,PyTorchJob"}});
-  ASSERT_TRUE(some);
-  EXPECT_EQ(some->kinds, (std::set<std::string>{"Job", "PyTorchJob"}));
+  EXPECT_EQ(taken({}).kinds, (std::set<std::string>{"JAXJob", "Job", "JobSet", "MPIJob", "PaddleJob", "PyTorchJob",
+                                                    "RayCluster", "RayJob", "TFJob", "XGBoostJob"}));
+  EXPECT_EQ(taken({{"kinds", "Job,PyTorchJob"}}).kinds, (std::set<std::string>{"Job", "PyTorchJob"}));
+}
+
+TEST(ClusterSettings, AFileOfKueueSetsWaitForPodsReady) {
+  const auto path = ::testing::TempDir() + "/kueue.yaml";
+  std::ofstream(path) << "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+                         "waitForPodsReady: {timeout: 3m}\n";
+  const auto ready = taken({{"kueue-configuration", path}}).engine.wait_for_pods_ready;
+  ASSERT_TRUE(ready);
+  EXPECT_EQ(ready->timeout, std::chrono::minutes(3));
+  EXPECT_THAT(refused("kueue-configuration", "/nowhere"), HasSubstr("/nowhere cannot be read"));
 }
 
 TEST(ClusterSettings, UnknownValueIsNamedWithValidOnes) {
-  const auto refused = [](const char* name, const char* value) {
-    const auto read = ClusterSettings::parse({{name, value}});
-    EXPECT_FALSE(read) << name << "=" << value;
-    return read ? std::string() : read.error().to_string();
-  };
-  EXPECT_NE(refused("rules", "kueue").find("use continuous, or exact"), std::string::npos);
-  EXPECT_NE(refused("fair-sharing", "yes").find("use true or false"), std::string::npos);
-  EXPECT_NE(refused("rest", "long").find("use a duration of 0s or more, such as 10m"), std::string::npos);
-  EXPECT_NE(refused("kinds", "Job,Deployment").find("use some of JAXJob, Job, JobSet"), std::string::npos);
-  EXPECT_NE(refused("usage-sampling-interval", "0s").find("use a duration of 1s or more, such as 5m"),
-            std::string::npos);
-  EXPECT_NE(refused("resource-weights", "cpu").find("nvidia.com/gpu:1"), std::string::npos);
-  EXPECT_NE(refused("rest", "-5m").find("use a duration of 0s or more, such as 10m"), std::string::npos);
+  EXPECT_THAT(refused("rules", "exact"), HasSubstr("use continuous, or kueue"));
+  EXPECT_THAT(refused("fair-sharing", "yes"), HasSubstr("use true or false"));
+  EXPECT_THAT(refused("preemption-cooldown", "long"), HasSubstr("use a duration of 0s or more, such as 5m"));
+  EXPECT_THAT(refused("preemption-cooldown", "-5m"), HasSubstr("use a duration of 0s or more, such as 5m"));
+  EXPECT_THAT(refused("kinds", "Job,Deployment"), HasSubstr("use some of JAXJob, Job, JobSet"));
+  EXPECT_THAT(refused("usage-sampling-interval", "0s"), HasSubstr("use a duration of 1s or more, such as 5m"));
+  EXPECT_THAT(refused("resource-weights", "cpu"), HasSubstr("nvidia.com/gpu:1"));
+  EXPECT_THAT(refused("disruptions-per-hour", "-1"), HasSubstr("use 0 or more workloads in an hour"));
 }
 
 }  // namespace cluster_settings_test

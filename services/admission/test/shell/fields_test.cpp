@@ -1,5 +1,6 @@
 // docs/fields.md has every field of the kinds of other projects, and its statements are correct.
 #include "qm/admission/engine.hpp"
+#include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/testing/testing.hpp"
 
@@ -117,7 +118,7 @@ TEST(KueueFields, EachFieldIsInPageOnce) {
 
 TEST(KueueFields, EachTestOfPageExists) {
   std::string sources;
-  for (const char* folder : {"/services/admission/test", "/libs/config/test"}) {
+  for (const char* folder : {"/services/admission/test", "/libs/admission_policy/test", "/libs/config/test"}) {
     for (const auto& file : std::filesystem::recursive_directory_iterator(std::string(QM_SOURCE_DIR) + folder)) {
       if (file.path().extension() == ".cpp") sources += qm::testing::read_file(file.path().string());
     }
@@ -193,7 +194,7 @@ class KueueFieldsOfQueues : public ::testing::Test {
     step(seen);
   }
   bool admitted() { return engine_.find(WorkloadUid("w"))->phase == Phase::kAdmitted; }
-  std::string why() { return engine_.explain(*engine_.find(WorkloadUid("w")), now_).causes.at(0).code; }
+  std::string why() { return explain(engine_.state(), *engine_.find(WorkloadUid("w")), now_).causes.at(0).code; }
 
   Engine engine_;
   Instant now_ = from_micros(1'000'000);

@@ -2,6 +2,7 @@
 #include "qm/config/manifest.hpp"
 #include "qm/http/http.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/testing/queue_manifest.hpp"
 
 #include <gtest/gtest.h>
 
@@ -236,29 +237,11 @@ inline Json make_job(const std::string& ns, const std::string& name, const std::
   return *Json::parse(text);
 }
 
-inline constexpr const char* kQueues = R"(apiVersion: kueue.x-k8s.io/v1beta1
-kind: ResourceFlavor
-metadata: {name: h100}
-spec:
-  nodeLabels: {model: h100}
-  tolerations: [{key: gpu, operator: Exists}]
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ClusterQueue
-metadata: {name: research}
-spec:
-  namespaceSelector: {}
-  resourceGroups:
-  - coveredResources: ["nvidia.com/gpu"]
-    flavors:
-    - name: h100
-      resources: [{name: "nvidia.com/gpu", nominalQuota: 8}]
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: LocalQueue
-metadata: {namespace: team, name: q}
-spec: {clusterQueue: research}
-)";
+/// A queue of eight GPUs, whose pods get a node selector and a toleration.
+inline const std::string kQueues =
+    qm::testing::yaml_of({.flavor = "h100",
+                          .flavor_spec = "  nodeLabels: {model: h100}\n  tolerations: [{key: gpu, operator: Exists}]\n",
+                          .quota = {{"nvidia.com/gpu", 8}}});
 
 /// kQueues as a watch delivers them: one object each, as JSON.
 inline std::vector<std::string> queue_objects() {

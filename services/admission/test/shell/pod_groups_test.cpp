@@ -3,6 +3,8 @@
 #include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
+#include "qm/admission/queries/explanation.hpp"
+#include "qm/admission/scheduler/assignment.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
@@ -110,7 +112,7 @@ class VolcanoPodGroups : public ::testing::Test {
     Explanation out;
     host_->read([&](const service::Shell& shell) {
       const auto& engine = static_cast<const AdmissionShell&>(shell).engine();
-      out = engine.explain(*engine.find(WorkloadUid("uid-" + name)), clock_.now());
+      out = explain(engine.state(), *engine.find(WorkloadUid("uid-" + name)), clock_.now());
     });
     return out;
   }

@@ -3,6 +3,7 @@
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/executor.hpp"
+#include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/workload_objects.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
@@ -18,33 +19,16 @@ namespace pod_updates_test {
 namespace pb = quartermaster::v1;
 namespace state = quartermaster::admission;
 
-constexpr const char* kQueuesWithCheck = R"(apiVersion: kueue.x-k8s.io/v1beta1
+const std::string kQueuesWithCheck = qm::testing::yaml_of({.flavor = "h100",
+                                                           .flavor_spec = "  nodeLabels: {model: h100}\n",
+                                                           .queue_spec = "  admissionChecks: [machines]\n",
+                                                           .quota = {{"nvidia.com/gpu", 8}},
+                                                           .more = R"(apiVersion: kueue.x-k8s.io/v1beta1
 kind: AdmissionCheck
 metadata: {name: machines}
 spec: {controllerName: quartermaster.dev/answers}
 ---
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ResourceFlavor
-metadata: {name: h100}
-spec: {nodeLabels: {model: h100}}
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ClusterQueue
-metadata: {name: research}
-spec:
-  namespaceSelector: {}
-  admissionChecks: [machines]
-  resourceGroups:
-  - coveredResources: ["nvidia.com/gpu"]
-    flavors:
-    - name: h100
-      resources: [{name: "nvidia.com/gpu", nominalQuota: 8}]
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: LocalQueue
-metadata: {namespace: team, name: q}
-spec: {clusterQueue: research}
-)";
+)"});
 
 service::Input input(service::Source source, const std::string& name, std::string bytes) {
   service::Input out;
@@ -220,7 +204,7 @@ TEST_F(PodSetUpdates, WorkloadObjectUpdatesAreReadWithTheirCheck) {
   step(input(service::Source::kWatch, "workload", object.dump()));
   // A check state in an object has no caller that could get an error: the workload stays gated and reports why.
   EXPECT_TRUE(workload().gated);
-  const auto why = engine_.explain(workload(), now_);
+  const auto why = explain(engine_.state(), workload(), now_);
   EXPECT_NE(why.summary.find("model is h100 from flavor h100, and a100 in the update"), std::string::npos)
       << why.summary;
   object.set("status")

@@ -1,5 +1,7 @@
 // Manifests of users for which status and remedies were wrong.
 #include "qm/admission/codec.hpp"
+#include "qm/admission/queries/explanation.hpp"
+#include "qm/admission/queries/queues.hpp"
 #include "qm/admission/remedies.hpp"
 #include "qm/admission/status.hpp"
 #include "qm/admission/translate.hpp"
@@ -44,7 +46,7 @@ struct QueueFieldCases : ::testing::Test {
     step({PlacementUpdated{w.spec.uid, w.attempt, Answer::kReserved, "r", {}, {}}});
     ASSERT_EQ(workload(name).phase, Phase::kAdmitted);
   }
-  Explanation why(const std::string& name) { return engine.explain(workload(name), now); }
+  Explanation why(const std::string& name) { return explain(engine.state(), workload(name), now); }
   std::map<std::string, std::string> remedies_of(const std::string& name) {
     std::map<std::string, std::string> out;
     for (const auto& remedy : remedies(engine.tables(), {}, workload(name).spec.uid, now))
@@ -83,7 +85,7 @@ TEST_F(QueueFieldCases, QuotaLoweredBelowUsageIsNotBorrowed) {
     }
   }
   EXPECT_EQ(seen, 6);
-  EXPECT_EQ(engine.view(queue("f05")).borrowed.at("nvidia.com/gpu"), 0);
+  EXPECT_EQ(queue_view(engine.state(), queue("f05")).borrowed.at("nvidia.com/gpu"), 0);
 
   const auto e = why("f05-wait");
   ASSERT_EQ(e.causes.size(), 1U);

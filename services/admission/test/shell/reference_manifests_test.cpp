@@ -1,6 +1,8 @@
 // Manifests, our own and the reference ones where they are available, through the user-facing API, up to their effect
 // in the engine.
 #include "qm/admission/engine.hpp"
+#include "qm/admission/queries/queues.hpp"
+#include "qm/admission/queries/workloads.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/testing/manifests.hpp"
 
@@ -249,7 +251,7 @@ spec:
     return std::ranges::count_if(engine_.tables().workloads, [](const auto& row) { return row.second.holds_quota(); });
   };
   EXPECT_EQ(holding(), c.capability) << "in a cluster of 96";
-  EXPECT_DOUBLE_EQ(engine_.view(*queue).dominant_share.value_or(0), c.capability / 96.0);
+  EXPECT_DOUBLE_EQ(queue_view(engine_.state(), *queue).dominant_share.value_or(0), c.capability / 96.0);
 }
 
 // S-388: an object that is applied twice exists once, and nothing has changed.
@@ -277,8 +279,8 @@ TEST_P(ReferenceManifests, FourClassesOfTwoFilesOrderPendingWorkloads) {
   apply_text(local_queue(files().queue_name));
   for (const auto& name : low) see(name, "a", name);
   for (const auto& name : high) see(name, "a", name);
-  for (const auto& name : high) EXPECT_LE(engine_.position(workload(name)), 2) << name;
-  for (const auto& name : low) EXPECT_GE(engine_.position(workload(name)), 3) << name;
+  for (const auto& name : high) EXPECT_LE(queue_position(engine_.state(), workload(name)), 2) << name;
+  for (const auto& name : low) EXPECT_GE(queue_position(engine_.state(), workload(name)), 3) << name;
 }
 
 // S-116: inference preempts batch and never the other way round; AdmissionPreemption checks this for all priorities.

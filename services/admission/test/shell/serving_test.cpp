@@ -1,6 +1,7 @@
 // Quota of the serving workloads in the manifests: pods of both revisions count, a minimum is kept, and readiness
 // probes are respected.
 #include "qm/admission/engine.hpp"
+#include "qm/admission/queries/queues.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/manifests.hpp"
@@ -97,7 +98,9 @@ TEST_P(Serving, BothRevisionsOfCanaryCount) {
   for (const char* name : {"a0", "a1", "a2", "a3", "b0"}) EXPECT_EQ(phase(name), Phase::kAdmitted) << name;
   see(pod("b1", canary, "inference"));
   EXPECT_EQ(phase("b1"), Phase::kPending) << "there are only five GPUs";
-  EXPECT_EQ(engine_.view(*engine_.tables().cluster_queues.find(QueueName("serving"))).used.at("nvidia.com/gpu"), 5000);
+  EXPECT_EQ(queue_view(engine_.state(), *engine_.tables().cluster_queues.find(QueueName("serving")))
+                .used.at("nvidia.com/gpu"),
+            5000);
 }
 
 // S-385: the minimum of the ensemble is kept under pressure of lower priorities, and preempts them when they came

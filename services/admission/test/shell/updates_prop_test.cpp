@@ -2,6 +2,7 @@
 // with a reason.
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
+#include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/translate.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/config/manifest.hpp"
@@ -55,7 +56,7 @@ class Cluster {
   [[nodiscard]] const Workload* find(const std::string& uid) const { return engine_.find(WorkloadUid(uid)); }
   [[nodiscard]] std::string why(const std::string& uid) const {
     const auto* w = find(uid);
-    return w == nullptr ? "not known" : engine_.explain(*w, now_).summary;
+    return w == nullptr ? "not known" : explain(engine_.state(), *w, now_).summary;
   }
   /// Reason and message of the Events that are written for the object.
   [[nodiscard]] std::string events() const {

@@ -39,7 +39,7 @@ TEST(ForecastRows, RoundTrip) {
 }
 
 TEST(WhenText, NameOnlyWhatCallerSees) {
-  Engine::Tables rows;
+  Tables rows;
   for (const char* uid : {"mine", "ours", "theirs"}) {
     Workload w;
     w.spec.uid = WorkloadUid(uid);

@@ -30,7 +30,7 @@ struct Replica {
   Replica(const StoreServer& store, const Clock& clock, const CertificateLife& life = {})
       : client({store.origin(), {}, {}, {}, {}, 2000}),
         server(
-            {}, {}, [] { return std::make_shared<const View>(); }, registry),
+            {}, {}, [] { return std::make_shared<const admission_policy::View>(); }, registry),
         keeper(
             client, options(life), [&clock] { return clock.now.load(); },
             [this](const http::Identity& identity) { return server.serve(identity); },

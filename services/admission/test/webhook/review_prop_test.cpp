@@ -2,8 +2,8 @@
 // response is JSON, and a repeated mutation changes nothing more. ./qm fuzz runs it with new seeds.
 #include "qm/admission/webhook/review.hpp"
 
-#include "qm/admission/webhook/policy_file.hpp"
 #include "qm/admission/webhook/server.hpp"
+#include "qm/admission_policy/policy_file.hpp"
 #include "reviews.hpp"
 
 #include <gtest/gtest.h>

@@ -3,9 +3,11 @@
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/admission/webhook/server.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/http/certificate.hpp"
 #include "qm/model/owned_metadata.hpp"
 #include "qm/testing/testing.hpp"
 #include "real_server.hpp"
+#include "reviews.hpp"
 #include "tenant_rows.hpp"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // Labels that the requirements of a pool leave open.
 #include "offer.hpp"
+#include "qm/base/parse.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 namespace qm::autoscaler {
@@ -11,10 +11,8 @@ bool allows(const LabelRule& rule, const std::string& value) {
   if (rule.absent) return false;
   if (std::binary_search(rule.values.begin(), rule.values.end(), value) != rule.listed) return false;
   if (!rule.at_least && !rule.at_most) return true;
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size()) return false;
-  return number >= rule.at_least.value_or(number) && number <= rule.at_most.value_or(number);
+  const auto number = whole_number(value);
+  return number && *number >= rule.at_least.value_or(*number) && *number <= rule.at_most.value_or(*number);
 }
 
 std::optional<std::string> lowest(const LabelRule& rule) {

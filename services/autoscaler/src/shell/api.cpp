@@ -1,7 +1,7 @@
 #include "qm/autoscaler/api.hpp"
 
+#include "qm/rpc/feed_stream.hpp"
 #include "qm/rpc/server.hpp"
-#include "qm/rpc/stream.hpp"
 #include "qm/rpc/worker.hpp"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
 #include "rows.hpp"
@@ -33,33 +33,6 @@ std::optional<pb::IntentUpdate> intent_update(const service::FeedEvent& e) {
   update.set_at_us(micros(e.occurred));
   return update;
 }
-
-/// A watch of capacity events as intents: requests to the cloud, and their results.
-class IntentStream final : public grpc::ServerWriteReactor<pb::IntentUpdate> {
- public:
-  IntentStream(service::Host& host, std::uint64_t after) : host_(host), out_(*this, kMostBehind) {
-    auto handle = host_.follow(after == 0 ? host_.feed_position() : after, [this](const service::FeedEvent& e) {
-      if (auto update = intent_update(e)) out_.push(std::move(*update));
-    });
-    if (handle) {
-      handle_ = *handle;
-      out_.live();
-    } else {
-      out_.finish(rpc::to_grpc(handle.error()));
-    }
-  }
-  void OnWriteDone(bool ok) override { out_.written(ok); }
-  void OnCancel() override { out_.finish(grpc::Status::CANCELLED); }
-  void OnDone() override {
-    if (handle_ != 0) host_.unfollow(handle_);
-    delete this;
-  }
-
- private:
-  service::Host& host_;
-  rpc::StreamWriter<IntentStream, pb::IntentUpdate> out_;
-  std::uint64_t handle_ = 0;
-};
 
 class Api final : public pb::Capacity::CallbackService {
  public:
@@ -99,7 +72,7 @@ class Api final : public pb::Capacity::CallbackService {
 
   grpc::ServerWriteReactor<pb::IntentUpdate>* WatchIntents(grpc::CallbackServerContext*,
                                                            const pb::WatchIntentsRequest* request) override {
-    return new IntentStream(host_, request->resume_version());
+    return new rpc::FeedStream<pb::IntentUpdate>(host_, request->resume_version(), kMostBehind, intent_update);
   }
 
   grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context, const pb::SnapshotRequest* request,

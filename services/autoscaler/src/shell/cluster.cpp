@@ -3,31 +3,10 @@
 #include "qm/autoscaler/cluster.hpp"
 
 #include "qm/base/log.hpp"
-#include "qm/config/settings.hpp"
 
 namespace qm::autoscaler {
 
 using namespace std::chrono_literals;
-
-Result<ClusterSettings> ClusterSettings::parse(const std::map<std::string, std::string>& extra) {
-  QM_TRY(config::check_setting_names(extra, {"aws", "driver", "observe", "scaling"}));
-  ClusterSettings out;
-  const auto word = [&](const char* name, std::string standard) {
-    const auto it = extra.find(name);
-    return it == extra.end() || it->second.empty() ? standard : it->second;
-  };
-  out.scaling = word("scaling", "auto");
-  const auto observe = word("observe", "bus"), driver = word("driver", "ec2");
-  if (observe != "bus" && observe != "cluster") {
-    return fail(config::wrong_setting("observe", observe, "bus, or cluster where no qm-placement runs"));
-  }
-  if (driver != "ec2" && driver != "karpenter") {
-    return fail(config::wrong_setting("driver", driver, "ec2, or karpenter where Karpenter launches NodeClaims"));
-  }
-  out.alone = observe == "cluster";
-  out.driver = driver == "karpenter" ? Driver::kKarpenter : Driver::kEc2;
-  return out;
-}
 
 Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options)
     : host_(host),

@@ -2,12 +2,12 @@
 // catalog.
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
+#include "qm/base/parse.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "qm/config/manifest.hpp"
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <optional>
 #include <set>
 
@@ -64,23 +64,19 @@ bool about_types(std::string_view key) {
          key == "kubernetes.io/arch" || key.starts_with("karpenter.k8s.aws/instance-");
 }
 
-bool number(const std::string& text, std::int64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 bool allows(const config::NodePoolRequirement& r, const std::optional<std::string>& value) {
   const bool listed = value && std::find(r.values.begin(), r.values.end(), *value) != r.values.end();
   if (r.op == "In") return listed;
   if (r.op == "NotIn") return !listed;
   if (r.op == "Exists") return value.has_value();
   if (r.op == "DoesNotExist") return !value;
-  std::int64_t have = 0, bound = 0;
-  if (!value || r.values.empty() || !number(*value, have) || !number(r.values.front(), bound)) return false;
-  if (r.op == "Gt") return have > bound;
-  if (r.op == "Gte") return have >= bound;
-  if (r.op == "Lt") return have < bound;
-  return r.op == "Lte" && have <= bound;
+  if (!value || r.values.empty()) return false;
+  const auto have = whole_number(*value), bound = whole_number(r.values.front());
+  if (!have || !bound) return false;
+  if (r.op == "Gt") return *have > *bound;
+  if (r.op == "Gte") return *have >= *bound;
+  if (r.op == "Lt") return *have < *bound;
+  return r.op == "Lte" && *have <= *bound;
 }
 
 /// Whether the label is a user's own: not one that Kubernetes, a cloud or Karpenter sets on nodes. Of the domains of
@@ -107,7 +103,6 @@ std::optional<LabelRule> rule_of(const std::vector<config::NodePoolRequirement>&
   std::set<std::string> excluded;
   for (const auto& r : requirements) {
     if (r.key != key) continue;
-    std::int64_t bound = 0;
     const std::set<std::string> values(r.values.begin(), r.values.end());
     if (r.op == "In") {
       std::set<std::string> both;
@@ -120,11 +115,12 @@ std::optional<LabelRule> rule_of(const std::vector<config::NodePoolRequirement>&
     } else if (r.op == "DoesNotExist") {
       rule.absent = true;
     } else if (r.op != "Exists") {
-      if (r.values.empty() || !number(r.values.front(), bound)) return std::nullopt;
+      const auto bound = r.values.empty() ? std::nullopt : whole_number(r.values.front());
+      if (!bound) return std::nullopt;
       if (r.op == "Gt" || r.op == "Gte")
-        rule.at_least = std::max(rule.at_least.value_or(0), bound + (r.op == "Gt" ? 1 : 0));
+        rule.at_least = std::max(rule.at_least.value_or(0), *bound + (r.op == "Gt" ? 1 : 0));
       if (r.op == "Lt" || r.op == "Lte")
-        rule.at_most = std::min(rule.at_most.value_or(INT64_MAX), bound - (r.op == "Lt" ? 1 : 0));
+        rule.at_most = std::min(rule.at_most.value_or(INT64_MAX), *bound - (r.op == "Lt" ? 1 : 0));
     }
     rule.required = rule.required || (r.op != "NotIn" && r.op != "DoesNotExist");
   }

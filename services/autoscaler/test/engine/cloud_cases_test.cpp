@@ -6,8 +6,6 @@
 namespace qm::autoscaler::testing {
 namespace cloud_cases_test {
 
-void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
-
 TEST(Cloud, WithoutCapacityTheNextOfferIsTakenAndTheFirstLaterAgain) {
   expect(R"(
     pool p types=a8,h8
@@ -43,8 +41,9 @@ TEST(Cloud, WithoutCapacityTheNextOfferIsTakenAndTheFirstLaterAgain) {
     => withdrawn w/1
   )"),
             "");
-  EXPECT_EQ(script.engine().explain(script.now()).at(0),
-            "w/1 is pending for 0 s: the provider has no capacity of the allowed instance types now, or refuses to launch them");
+  EXPECT_EQ(
+      script.engine().explain(script.now()).at(0),
+      "w/1 is pending for 0 s: the provider has no capacity of the allowed instance types now, or refuses to launch them");
 }
 
 TEST(Cloud, CapacityEndsForOneZoneAlone) {
@@ -170,18 +169,14 @@ TEST(Cloud, AnInitialInstanceIsOnlyReported) {
 }
 
 TEST(Cloud, AStoppedInstanceIsPublishedWithItsInstant) {
-  expect(R"(
-    pool p types=a8
-    want w/1 1x8
-    => launch p-00001 a8 on-demand
-    => promise w/1 by=240 p-00001
+  expect(kLaunched + std::string(R"(
     up p-00001 i-1 n1
     tick 100
     cloud i-1 stopped=97
     => claim p-00001 Gone i-1 stopped=97
     => launch p-00002 a8 on-demand
     => promise w/1 by=340 p-00002
-  )");
+  )"));
 }
 
 TEST(Cloud, WhatTheCloudDoesNotShowForLongIsGone) {
@@ -203,11 +198,7 @@ TEST(Cloud, WhatTheCloudDoesNotShowForLongIsGone) {
 }
 
 TEST(Cloud, AnInstanceThatNeverRegistersIsTerminated) {
-  expect(R"(
-    pool p types=a8
-    want w/1 1x8
-    => launch p-00001 a8 on-demand
-    => promise w/1 by=240 p-00001
+  expect(kLaunched + std::string(R"(
     launched p-00001 i-1
     -- it is late, and the promise with it
     tick 240
@@ -220,7 +211,7 @@ TEST(Cloud, AnInstanceThatNeverRegistersIsTerminated) {
     -- it had no effect: requested again
     tick 900
     => terminate p-00001 i-1
-  )");
+  )"));
 }
 
 TEST(Cloud, ALaunchThatIsNeverAnsweredFailsAndMayStillCome) {
@@ -244,11 +235,7 @@ TEST(Cloud, ALaunchThatIsNeverAnsweredFailsAndMayStillCome) {
 }
 
 TEST(Cloud, ARefusedLaunchIsNotRepeatedAtOnce) {
-  expect(R"(
-    pool p types=a8
-    want w/1 1x8
-    => launch p-00001 a8 on-demand
-    => promise w/1 by=240 p-00001
+  expect(kLaunched + std::string(R"(
     refused p-00001 UnauthorizedOperation
     => claim p-00001 Failed
     => withdrawn w/1
@@ -256,32 +243,24 @@ TEST(Cloud, ARefusedLaunchIsNotRepeatedAtOnce) {
     tick 1
     => launch p-00002 a8 on-demand
     => promise w/1 by=420 p-00002
-  )");
+  )"));
 }
 
 // ---- promises ----
 
 TEST(Promise, IsRenewedForTheNextAttemptAndWhileInstancesAreLate) {
-  expect(R"(
-    pool p types=a8
-    want w/1 1x8
-    => launch p-00001 a8 on-demand
-    => promise w/1 by=240 p-00001
+  expect(kLaunched + std::string(R"(
     want w/2 1x8
     => promise w/2 by=240 p-00001
     tick 250
     => promise w/2 by=310 p-00001
     want w/3 1x8
     => promise w/3 by=310 p-00001
-  )");
+  )"));
 }
 
 TEST(Promise, LapsesWhereTheDemandHasGone) {
-  expect(R"(
-    pool p types=a8
-    want w/1 1x8
-    => launch p-00001 a8 on-demand
-    => promise w/1 by=240 p-00001
+  expect(kLaunched + std::string(R"(
     unwant w
     -- it is pending again before that: its instance is still for it
     want w/2 1x8
@@ -289,7 +268,7 @@ TEST(Promise, LapsesWhereTheDemandHasGone) {
     unwant w
     tick 240
     => withdrawn w/2
-  )");
+  )"));
 }
 
 TEST(Promise, UnusedInstancesAreNotLaunchedAgainAtOnce) {
@@ -334,17 +313,11 @@ TEST(Promise, UnusedInstancesAreNotLaunchedAgainAtOnce) {
 }
 
 TEST(Promise, InstancesThatOtherGangsUsedAreLaunchedAgain) {
-  expect(R"(
-    pool p types=a8
-    want w/1 1x8
-    => launch p-00001 a8 on-demand
-    => promise w/1 by=240 p-00001
-    up p-00001 i-1 n1
-    node n1 i-1 pods=1
+  expect(kRunning + std::string(R"(
     tick 120
     => launch p-00002 a8 on-demand
     => promise w/1 by=360 p-00002
-  )");
+  )"));
 }
 
 }  // namespace cloud_cases_test

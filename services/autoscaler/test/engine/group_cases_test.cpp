@@ -6,8 +6,6 @@
 namespace qm::autoscaler::testing {
 namespace group_cases_test {
 
-void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
-
 TEST(Group, IsResizedToTheClaimsWhichGetItsInstancesOldestFirst) {
   expect(R"(
     show claims

@@ -6,15 +6,6 @@
 namespace qm::autoscaler::testing {
 namespace launch_cases_test {
 
-void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
-
-std::string why(const std::string& table) {
-  Script script;
-  EXPECT_EQ(script.run(table), "");
-  const auto lines = script.engine().explain(script.now());
-  return lines.empty() ? "" : lines.front();
-}
-
 TEST(Launch, TakesTheCheapestTypeForTheWholeGang) {
   expect(R"(
     pool p types=a8,g1,g4,h8

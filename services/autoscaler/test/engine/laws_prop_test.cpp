@@ -1,6 +1,7 @@
 // Generated histories of a cloud that loses responses, lacks capacity, and reclaims instances, with events in any
 // order and repeated: the laws hold after every step, a restart changes nothing, and facts of different kinds may be
 // reordered. Script::step adds to each step the undo check, and the check that a step without inputs has no output.
+#include "qm/testing/histories.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -16,23 +17,7 @@ constexpr int kWorkloads = 4, kAttempts = 3;
 constexpr std::int64_t kLimit = 24;
 constexpr std::int64_t kMostNodes = 4;  // of the pool with a number of instances
 
-struct Choice {
-  int what = 0, a = 0, b = 0, c = 0;
-};
-std::ostream& operator<<(std::ostream& out, const Choice& choice) {
-  return out << "{" << choice.what << "," << choice.a << "," << choice.b << "," << choice.c << "}";
-}
-
-rc::Gen<std::vector<std::vector<Choice>>> histories() {
-  const auto values = rc::gen::apply(
-      [](int what, int a, int b, int c) {
-        return Choice{what, a, b, c};
-      },
-      rc::gen::inRange(0, 100), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000));
-  const auto choice = rc::gen::resize(rc::kNominalSize, values);
-  return rc::gen::scale(2.0, rc::gen::container<std::vector<std::vector<Choice>>>(
-                                 rc::gen::resize(5, rc::gen::container<std::vector<Choice>>(choice))));
-}
+using qm::testing::Choice, qm::testing::History;
 
 /// The actual state of the cloud and the cluster, independent of the events to the engine.
 struct World {
@@ -261,7 +246,7 @@ class Observer {
 };
 
 template <class AfterStep>
-void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
+void play(const History& history, AfterStep after) {
   Script script;
   World world;
   std::vector<Command> batch{PoolsApplied{{pool_of(0), pool_of(1), fixed_pool(2)}}};
@@ -286,7 +271,7 @@ void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
 TEST(Laws, HoldInGeneratedHistories) {
   std::size_t work = 0;
   EXPECT_TRUE(rc::check("laws", [&work] {
-    const auto history = *histories();
+    const auto history = *qm::testing::histories(5);
     Observer observer;
     play(history, [&](Script& script, const World& world, const std::vector<Command>&, const Output& out) {
       observer.see(world, out, script.now());
@@ -299,7 +284,7 @@ TEST(Laws, HoldInGeneratedHistories) {
 
 TEST(Laws, ARestartChangesNothing) {
   EXPECT_TRUE(rc::check("restart", [] {
-    const auto history = *histories();
+    const auto history = *qm::testing::histories(5);
     auto other = std::make_unique<Engine>(small_catalog());
     play(history, [&](Script& script, const World&, const std::vector<Command>& batch, const Output& out) {
       const auto same = other->step(batch, script.now());
@@ -325,7 +310,7 @@ TEST(Laws, ARestartChangesNothing) {
 
 TEST(Laws, FactsOfDifferentKindsMayChangePlaces) {
   EXPECT_TRUE(rc::check("order", [] {
-    const auto history = *histories();
+    const auto history = *qm::testing::histories(5);
     std::mt19937 random(*rc::gen::arbitrary<unsigned>());
     Engine other(small_catalog());
     play(history, [&](Script& script, const World&, const std::vector<Command>& batch, const Output&) {

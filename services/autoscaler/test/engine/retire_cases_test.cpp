@@ -6,8 +6,6 @@
 namespace qm::autoscaler::testing {
 namespace retire_cases_test {
 
-void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
-
 constexpr const char* kGang = R"(
     cloud i-1 type=h8 node=n1 spot
     cloud i-2 type=h8 node=n2 spot

@@ -56,6 +56,28 @@ class Script {
   std::string broken_;
 };
 
+/// Expects that the table holds for a new engine.
+void expect(const std::string& table);
+/// The same, and returns the explanation of the first pending gang; empty if there is none.
+std::string why(const std::string& table);
+
+/// The start of many tables: `w` is pending, and the one instance that fits it is requested.
+inline constexpr const char* kLaunched = R"(
+    pool p types=a8
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+)";
+/// The same, and the instance runs `w` on node n1.
+inline constexpr const char* kRunning = R"(
+    pool p types=a8
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=1
+)";
+
 std::vector<InstanceType> small_catalog();
 AttemptId attempt_id(const std::string& text);
 PodSet pod_set(std::int32_t count, std::int64_t gpus);

@@ -1,5 +1,6 @@
 #include "test/engine/script.hpp"
 
+#include "qm/testing/table.hpp"
 #include "qm/testing/text.hpp"
 
 #include <fmt/format.h>
@@ -332,31 +333,24 @@ Output Script::step(const std::vector<Command>& batch) {
 }
 
 std::string Script::run(const std::string& text) {
-  std::vector<std::string> written, came;
-  std::istringstream in(text);
-  std::vector<Command> batch;
-  bool pending = false;
-  const auto flush = [&] {
-    if (!pending) return;
-    pending = false;
-    for (const auto& line : render(step(batch))) came.push_back("=> " + line);
-    if (!broken_.empty()) came.push_back("=> BROKEN " + std::exchange(broken_, {}));
-  };
-  for (std::string raw; std::getline(in, raw);) {
-    const std::string line = trimmed(raw);
-    if (line.empty() || line.starts_with("--")) continue;
-    written.push_back(line);
-    if (line.starts_with("=>")) continue;
-    flush();
-    came.push_back(line);
-    batch.clear();
+  return qm::testing::run_table(text, [this](const std::string& line) {
+    std::vector<Command> batch;
     for (const auto& part : split(line, '|')) {
       for (auto& command : parse(trimmed(part))) batch.push_back(std::move(command));
     }
-    pending = true;
-  }
-  flush();
-  return came == written ? std::string() : fmt::format("\n{}", fmt::join(came, "\n"));
+    auto got = render(step(batch));
+    if (!broken_.empty()) got.push_back("BROKEN " + std::exchange(broken_, {}));
+    return got;
+  });
+}
+
+void expect(const std::string& table) { EXPECT_EQ(Script().run(table), ""); }
+
+std::string why(const std::string& table) {
+  Script script;
+  EXPECT_EQ(script.run(table), "");
+  const auto lines = script.engine().explain(script.now());
+  return lines.empty() ? "" : lines.front();
 }
 
 namespace {

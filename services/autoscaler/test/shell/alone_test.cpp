@@ -1,6 +1,7 @@
 // Without placement: the observation of the cluster, cordons by the autoscaler, and workloads that are bound at the
 // last moment.
 #include "qm/autoscaler/cluster.hpp"
+#include "qm/autoscaler/settings.hpp"
 #include "test/shell/rig.hpp"
 
 namespace qm::autoscaler {
@@ -111,12 +112,13 @@ TEST(Alone, ADrainIsACordonOnlyWithoutAnotherScheduler) {
 }
 
 TEST(Alone, WrongSettingsListTheValidOnes) {
-  using Extra = std::map<std::string, std::string>;
-  EXPECT_TRUE(ClusterSettings::parse(Extra{{"observe", "cluster"}})->alone);
-  EXPECT_EQ(ClusterSettings::parse(Extra{{"scaling", "none"}})->scaling, "none");
-  EXPECT_EQ(ClusterSettings::parse(Extra{})->driver, Driver::kEc2);
-  EXPECT_EQ(ClusterSettings::parse(Extra{{"observe", "all"}}).error().field, "observe");
-  EXPECT_EQ(ClusterSettings::parse(Extra{{"driver", "gce"}}).error().field, "driver");
+  const auto& table = settings_table();
+  EXPECT_TRUE(table.read({{"observe", "cluster"}})->cluster.alone);
+  EXPECT_EQ(table.read({{"scaling", "none"}})->cluster.scaling, "none");
+  EXPECT_EQ(table.read({{"aws", "http://127.0.0.1:1"}})->aws, "http://127.0.0.1:1");
+  EXPECT_EQ(table.read({})->cluster.driver, Driver::kEc2);
+  EXPECT_EQ(table.read({{"observe", "all"}}).error().field, "observe");
+  EXPECT_EQ(table.read({{"driver", "gce"}}).error().field, "driver");
 }
 
 }  // namespace alone_test

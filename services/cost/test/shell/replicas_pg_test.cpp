@@ -272,7 +272,7 @@ class Migrations : public Replicas {
 };
 
 TEST_F(Migrations, TheHookMigratesAndAServiceThatOnlyChecksThenStarts) {
-  const auto early = run({"--set", "migrations=check"});
+  const auto early = run({"--migrations", "check"});
   EXPECT_EQ(early.code, 1);
   EXPECT_NE(early.output.find("schema cost is at version 0 of common, this program needs"), std::string::npos)
       << early.output;
@@ -283,7 +283,7 @@ TEST_F(Migrations, TheHookMigratesAndAServiceThatOnlyChecksThenStarts) {
   EXPECT_EQ(run({"--migrate-only"}).code, 0) << "again, there is nothing to do";
 
   const auto log = dir_.path() + "/checks";
-  const auto service = launch({"--set", "migrations=check", "--http", "127.0.0.1:0"}, log);
+  const auto service = launch({"--migrations", "check", "--http", "127.0.0.1:0"}, log);
   EXPECT_TRUE(testing::wait_until([&] { return testing::read_file(log).find("cost is up") != std::string::npos; }))
       << testing::read_file(log);
   service->signal(SIGTERM);
@@ -302,7 +302,7 @@ TEST_F(Migrations, ANewerSchemaIsRefusedByName) {
   auto next = migrations();
   next.push_back({static_cast<int>(next.size()) + 1, "soon", "create table {schema}.soon (a bigint)"});
   ASSERT_TRUE(store::open_postgres({.conninfo = conninfo_, .service = "cost", .migrations = next}));
-  for (const auto& args : {std::vector<std::string>{}, {"--set", "migrations=check"}, {"--migrate-only"}}) {
+  for (const auto& args : {std::vector<std::string>{}, {"--migrations", "check"}, {"--migrate-only"}}) {
     const auto ran = run(args);
     EXPECT_EQ(ran.code, 1);
     EXPECT_NE(ran.output.find("(soon), which is newer than this program"), std::string::npos) << ran.output;

@@ -5,17 +5,15 @@
 namespace qm::cost {
 namespace settings_test {
 
-TEST(CostSettings, AreReadOrRefusedWithWhatIsAllowed) {
-  const auto read = settings_of({{"observe", "cluster"}, {"settle", "30"}});
+TEST(CostSettings, EachSetsItsOption) {
+  const auto read = settings_table().read({{"observe", "cluster"}, {"posting-delay", "30s"}});
   ASSERT_TRUE(read);
   EXPECT_TRUE(read->alone);
   EXPECT_EQ(read->engine.settle_after, std::chrono::seconds(30));
-  EXPECT_FALSE(settings_of({{"observe", "bus"}})->alone);
-  EXPECT_EQ(settings_of({{"settle", "10m"}}).error().to_string(),
-            "INVALID_ARGUMENT: --set settle: '10m' is not valid; use 0 to 86,400 seconds");
-  EXPECT_EQ(settings_of({{"observe", "all"}}).error().field, "observe");
-  EXPECT_EQ(settings_of({{"setle", "1"}}).error().to_string(),
-            "INVALID_ARGUMENT: --set setle: unknown setting; did you mean settle?; the settings are observe, settle");
+  EXPECT_FALSE(settings_table().read({{"observe", "bus"}})->alone);
+  EXPECT_EQ(settings_table().read({{"posting-delay", "600"}}).error().to_string(),
+            "INVALID_ARGUMENT: --set posting-delay: '600' is not valid; use a duration of 0s to 24h, such as 5m");
+  EXPECT_EQ(settings_table().read({{"observe", "all"}}).error().field, "observe");
 }
 
 }  // namespace settings_test

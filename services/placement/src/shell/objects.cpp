@@ -3,6 +3,7 @@
 #include "shell/objects.hpp"
 
 #include "qm/base/log.hpp"
+#include "qm/base/parse.hpp"
 #include "qm/config/needs.hpp"
 #include "qm/kube_rules/text.hpp"
 #include "qm/model/quantity.hpp"
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 namespace qm::placement {
 namespace {
@@ -31,9 +31,7 @@ std::string label_of(const Labels& labels, std::string_view key) {
 }
 
 std::int32_t number_of(std::string_view text, std::int32_t other) {
-  std::int32_t value = other;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty() ? value : other;
+  return whole_number<std::int32_t>(text).value_or(other);
 }
 
 /// How long Kubernetes leaves the pod on a node with the taint: the minimum over the tolerations

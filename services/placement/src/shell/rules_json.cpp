@@ -2,6 +2,7 @@
 #include "shell/rules_json.hpp"
 
 #include "qm/base/log.hpp"
+#include "qm/base/parse.hpp"
 #include "qm/config/requests.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/kube_rules/text.hpp"

@@ -1,193 +1,206 @@
 #include "qm/placement/settings.hpp"
 
-#include "qm/base/option_range.hpp"
-#include "qm/config/settings.hpp"
 #include "qm/placement/gang/tree.hpp"
 #include "qm/placement/pack/policy.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <functional>
 #include <optional>
-#include <sstream>
+#include <set>
 
 namespace qm::placement {
 namespace {
 
-/// Parses a value into the settings; false: the value is not valid.
-using Read = std::function<bool(const std::string& value, Settings& out)>;
-struct Setting {
-  std::string_view name;
-  std::string allowed;  ///< accepted values, with their units
-  Read read;
-};
+// ---- kinds of values ----
 
-std::optional<std::int64_t> number_of(const std::string& value, std::int64_t least, std::int64_t most) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || end != value.data() + value.size() || number < least || number > most)
-    return std::nullopt;
-  return number;
+/// Labels of nodes, the widest level first.
+settings::Kind<TopologyLevels> topology_levels() {
+  return settings::list<TopologyLevels>(
+      fmt::format("up to {} labels of nodes, each once, the widest level first, without {}", gang::Tree::kMaxLevels,
+                  kHostname),
+      {}, [](const auto& labels) {
+        return labels.size() <= gang::Tree::kMaxLevels && std::ranges::all_of(labels, [&](const auto& label) {
+                 return label != kHostname && std::ranges::count(labels, label) == 1;
+               });
+      });
 }
 
-std::vector<std::string> parts_of(const std::string& value, char separator) {
-  std::vector<std::string> out;
-  std::stringstream in(value);
-  for (std::string part; std::getline(in, part, separator);) out.push_back(part);
+settings::Kind<std::vector<std::string>> workload_types() {
+  constexpr std::size_t kMostTypes = 32;
+  return settings::list("up to 32 workload types, or none", "none",
+                        [](const auto& types) { return types.size() <= kMostTypes; });
+}
+
+using GpuPools = std::map<std::string, GpuPool>;
+
+std::optional<GpuPools> read_gpu_pools(const std::string& value) {
+  GpuPools out;
+  if (value == "none") return out;
+  for (const std::string& pool : settings::split(value, ',')) {
+    const auto colon = pool.find(':');
+    const std::string kind = colon == std::string::npos ? std::string() : pool.substr(colon + 1);
+    if (colon == 0 || (kind != "whole" && kind != "slices")) return std::nullopt;
+    out[pool.substr(0, colon)] = kind == "whole" ? GpuPool::kWhole : GpuPool::kSlices;
+  }
   return out;
 }
 
-/// An integer setting, stored in the member that `at` returns.
-template <class At>
-Setting number(std::string_view name, std::string_view what, std::int64_t least, std::int64_t most, At at) {
-  return {name, OptionRange<std::int64_t>(least, most, what).text(), [=](const std::string& value, Settings& out) {
-            const auto read = number_of(value, least, most);
-            if (read) at(out) = static_cast<std::remove_reference_t<decltype(at(out))>>(*read);
-            return read.has_value();
-          }};
+std::string write_gpu_pools(const GpuPools& pools) {
+  std::string out;
+  for (const auto& [type, pool] : pools)
+    out += fmt::format("{}{}:{}", out.empty() ? "" : ",", type, pool == GpuPool::kWhole ? "whole" : "slices");
+  return out.empty() ? "none" : out;
 }
 
-template <class At>
-Setting seconds(std::string_view name, At at) {
-  constexpr std::int64_t kDay = 86'400;
-  return {name, OptionRange<std::int64_t>(1, kDay, "seconds").text(), [=](const std::string& value, Settings& out) {
-            const auto read = number_of(value, 1, kDay);
-            if (read) at(out) = std::chrono::seconds(*read);
-            return read.has_value();
-          }};
+settings::Kind<GpuPools> gpu_pools() {
+  return {{.type = settings::Type::kList,
+           .allowed = "TYPE:whole or TYPE:slices, such as training:whole,inference:slices, or none",
+           .words = {"none"}},
+          read_gpu_pools,
+          write_gpu_pools};
 }
 
-bool read_policy(const std::string& value, Settings& out) {
-  out.engine.policy = value;
-  return std::ranges::count(pack::policy_names(), value) > 0;
-}
+using Windows = std::vector<relayout::Weekly>;
 
-bool read_topology(const std::string& value, Settings& out) {
-  auto& levels = out.engine.topology;
-  levels = parts_of(value, ',');
-  return levels.size() <= gang::Tree::kMaxLevels && std::ranges::all_of(levels, [&](const std::string& label) {
-           return !label.empty() && label != kHostname && std::ranges::count(levels, label) == 1;
-         });
-}
-
-bool read_apart(const std::string& value, Settings& out) {
-  constexpr std::size_t kMostTypes = 32;
-  auto& types = out.engine.apart;
-  types = value == "none" ? std::vector<std::string>() : parts_of(value, ',');
-  return types.size() <= kMostTypes && std::ranges::count(types, std::string()) == 0;
-}
-
-bool read_gpu_pools(const std::string& value, Settings& out) {
-  out.engine.pools.clear();
-  if (value == "none") return true;
-  for (const std::string& pool : parts_of(value, ',')) {
-    const auto colon = pool.find(':');
-    const std::string kind = colon == std::string::npos ? std::string() : pool.substr(colon + 1);
-    if (colon == 0 || (kind != "whole" && kind != "slices")) return false;
-    out.engine.pools[pool.substr(0, colon)] = kind == "whole" ? GpuPool::kWhole : GpuPool::kSlices;
-  }
-  return true;
-}
-
-bool read_windows(const std::string& value, Settings& out) {
-  for (const std::string& window : parts_of(value, ';')) {
-    const auto weekly = relayout::weekly_of(window);
-    if (!weekly) return false;
-    out.engine.layout_windows.push_back(*weekly);
-  }
-  return true;
-}
-
-bool read_propose(const std::string& value, Settings& out) {
-  auto& rules = out.engine.preemption;
-  rules.on = value != "off";
-  rules.evicting = value == "on" || value == "evict";
-  rules.moving = value == "on" || value == "migrate";
-  return !rules.on || rules.evicting || rules.moving;
-}
-
-bool read_repartition(const std::string& value, Settings& out) {
-  auto& rules = out.engine.mig_repartition;
-  rules.on = value != "off";
-  const auto pools = value == "on" || value == "off" ? std::vector<std::string>() : parts_of(value, ',');
-  rules.pools = {pools.begin(), pools.end()};
-  return !value.empty() && !rules.pools.contains(std::string());
-}
-
-bool read_defrag(const std::string& value, Settings& out) {
-  out.engine.defrag.on = value == "on";
-  return value == "on" || value == "off";
-}
-
-/// An empty value counts as not given.
-Read owner(std::string Settings::*member) {
-  return [member](const std::string& value, Settings& out) {
-    if (!value.empty()) out.*member = value;
-    return true;
+settings::Kind<Windows> weekly_windows() {
+  const auto read = [](const std::string& value) -> std::optional<Windows> {
+    Windows out;
+    for (const std::string& window : settings::split(value, ';')) {
+      const auto weekly = relayout::weekly_of(window);
+      if (!weekly) return std::nullopt;
+      out.push_back(*weekly);
+    }
+    return out.empty() ? std::nullopt : std::optional(out);
   };
+  return {{.type = settings::Type::kList,
+           .allowed = "DAYS HH:MM-HH:MM, with ; between several, such as \"Sat,Sun 02:00-06:00;Wed 01:00-02:00\""},
+          read,
+          {}};
 }
 
-constexpr std::int64_t kMost = 1'000'000;
+/// The node pools that may be repartitioned: nullopt = off, an empty set = on, for all of them.
+using RepartitionPools = std::optional<std::set<std::string>>;
 
-const std::vector<Setting>& table() {
-  static const std::vector<Setting> settings{
-      seconds("hold", [](Settings& s) -> auto& { return s.engine.hold; }),
-      seconds("node-timeout", [](Settings& s) -> auto& { return s.engine.node_timeout; }),
-      seconds("ended-retention", [](Settings& s) -> auto& { return s.engine.keep_ended; }),
-      seconds("health-grace", [](Settings& s) -> auto& { return s.engine.health_grace; }),
-      seconds("gang-recovery-hold", [](Settings& s) -> auto& { return s.engine.returning; }),
-      {"policy", fmt::format("one of {}", fmt::join(pack::policy_names(), ", ")), read_policy},
-      {"topology",
-       fmt::format("up to {} labels of nodes, each once, the widest level first, without {}", gang::Tree::kMaxLevels,
-                   kHostname),
-       read_topology},
-      {"isolate-workload-types", "up to 32 workload types, of which no two share a node, or none", read_apart},
-      {"gpu-pools", "TYPE:whole or TYPE:slices, such as training:whole,inference:slices, or none", read_gpu_pools},
-      seconds("gap-period", [](Settings& s) -> auto& { return s.gap_period; }),
-      {"mig-window", "DAYS HH:MM-HH:MM in UTC with ; between several, such as \"Sat,Sun 02:00-06:00;Wed 01:00-02:00\"",
-       read_windows},
-      {"preemption", "on, evict (only evictions), migrate (only migrations) or off (no preemption by placement)",
-       read_propose},
-      seconds("preemption-after", [](Settings& s) -> auto& { return s.engine.preemption.after; }),
-      number("max-lost-gpu-seconds", "GPU-seconds", 1, kMost,
-          [](Settings& s) -> auto& { return s.engine.preemption.max_lost_gpu_seconds; }),
-      {"mig-repartition", "on, off, or names of the node pools whose GPUs may be repartitioned for pending workloads",
-       read_repartition},
-      seconds("mig-repartition-after", [](Settings& s) -> auto& { return s.engine.mig_repartition.after; }),
-      seconds("mig-repartition-cooldown", [](Settings& s) -> auto& { return s.engine.mig_repartition.pause; }),
-      number("mig-repartition-nodes-per-hour", "nodes that are repartitioned in an hour", 1, 1000,
-          [](Settings& s) -> auto& { return s.engine.mig_repartition.most_orders; }),
-      {"defragmentation", "on or off", read_defrag},
-      seconds("defragmentation-period", [](Settings& s) -> auto& { return s.engine.defrag.every; }),
-      number("defragmentation-migrations-per-hour", "workloads that are migrated in an hour", 1, kMost,
-          [](Settings& s) -> auto& { return s.engine.defrag.hourly; }),
-      number("defragmentation-min-gpus", "GPUs of whole nodes", 1, kMost,
-          [](Settings& s) -> auto& { return s.engine.defrag.least_gpus; }),
-      number("defragmentation-max-lost-gpu-seconds", "GPU-seconds", 1, kMost, [](Settings& s) -> auto& { return s.engine.defrag.max_lost_gpu_seconds; }),
-      {"quota", {}, owner(&Settings::quota)},
-      {"binding", {}, owner(&Settings::binding)}};
-  return settings;
+settings::Kind<RepartitionPools> repartition_pools() {
+  const auto names = settings::list<std::set<std::string>>("");
+  const auto read = [names](const std::string& value) -> std::optional<RepartitionPools> {
+    const auto word = settings::word_of({"off", "on"}, value);
+    if (word) return *word == "on" ? RepartitionPools(std::set<std::string>()) : RepartitionPools();
+    const auto pools = names.read(value);
+    return pools ? std::optional<RepartitionPools>(*pools) : std::nullopt;
+  };
+  const auto write = [names](const RepartitionPools& pools) {
+    if (!pools) return std::string("off");
+    return pools->empty() ? std::string("on") : names.write(*pools);
+  };
+  return {{.type = settings::Type::kList,
+           .allowed = "off, on, or names of node pools, separated by commas",
+           .words = {"off", "on"}},
+          read,
+          write};
+}
+
+// ---- places in the options that are more than one member ----
+
+enum class Preempt : std::uint8_t { kOff, kEvict, kMigrate, kOn };
+
+auto preemption() {
+  return settings::Property{[](const Settings& s) {
+                              const PreemptionOptions& rules = s.engine.preemption;
+                              if (!rules.on) return Preempt::kOff;
+                              if (rules.evicting && rules.moving) return Preempt::kOn;
+                              return rules.evicting ? Preempt::kEvict : Preempt::kMigrate;
+                            },
+                            [](Settings& s, Preempt value) {
+                              PreemptionOptions& rules = s.engine.preemption;
+                              rules.on = value != Preempt::kOff;
+                              rules.evicting = value != Preempt::kMigrate;
+                              rules.moving = value != Preempt::kEvict;
+                            }};
+}
+
+/// A pending workload may cost more lost work than defragmentation, for which no workload is pending.
+constexpr std::int64_t kDefragShare = 3;
+
+auto max_lost_gpu_seconds() {
+  return settings::Property{[](const Settings& s) { return s.engine.preemption.max_lost_gpu_seconds; },
+                            [](Settings& s, std::int64_t value) {
+                              s.engine.preemption.max_lost_gpu_seconds = value;
+                              s.engine.defrag.max_lost_gpu_seconds = value / kDefragShare;
+                            }};
+}
+
+auto mig_repartition() {
+  return settings::Property{[](const Settings& s) {
+                              const MigRepartitionOptions& rules = s.engine.mig_repartition;
+                              return rules.on ? RepartitionPools(rules.pools) : RepartitionPools();
+                            },
+                            [](Settings& s, RepartitionPools pools) {
+                              s.engine.mig_repartition.on = pools.has_value();
+                              s.engine.mig_repartition.pools = pools.value_or(std::set<std::string>());
+                            }};
+}
+
+auto mig_windows() {
+  return settings::into([](Settings& s, Windows windows) { s.engine.layout_windows = std::move(windows); });
+}
+
+settings::Kind<Duration> up_to_a_day(Duration least = std::chrono::seconds(1)) {
+  return settings::duration(least, std::chrono::hours(24));
 }
 
 }  // namespace
 
-std::vector<std::string_view> setting_names() {
-  std::vector<std::string_view> out;
-  for (const Setting& setting : table()) out.push_back(setting.name);
-  return out;
-}
-
-Result<Settings> settings_of(const std::map<std::string, std::string>& given) {
-  QM_TRY(config::check_setting_names(given, setting_names()));
-  Settings out;
-  for (const auto& [name, value] : given) {
-    const auto setting = std::ranges::find(table(), name, &Setting::name);
-    if (!setting->read(value, out)) return fail(config::wrong_setting(name, value, setting->allowed));
-  }
-  return out;
+const settings::Table<Settings>& settings_table() {
+  using namespace settings;
+  using namespace std::chrono_literals;
+  constexpr auto engine = &Settings::engine;
+  constexpr auto repartition = &Options::mig_repartition;
+  const auto owner = text("auto, quartermaster, none, or the name of another controller");
+  const auto policy = [] {
+    std::vector<std::pair<std::string, std::string>> words;
+    for (const auto name : pack::policy_names()) words.emplace_back(name, name);
+    return choice(words);
+  };
+  static const settings::Table<Settings> table{
+      // Where pods run.
+      {"policy", policy(), at(engine, &Options::policy), "Policy of node scores."},
+      {"topology", topology_levels(), at(engine, &Options::topology), "Levels of the topology."},
+      {"isolate-workload-types", workload_types(), at(engine, &Options::apart),
+       "Workload types of which no two share a node."},
+      {"gpu-pools", gpu_pools(), at(engine, &Options::pools), "Whole GPUs or slices for the pods of a workload type."},
+      // How long places are kept.
+      {"hold", up_to_a_day(), at(engine, &Options::hold), "Life of a reservation whose pods do not appear."},
+      {"node-timeout", up_to_a_day(), at(engine, &Options::node_timeout),
+       "Life of a place without a running pod on a node that is not ready."},
+      {"health-grace", up_to_a_day(), at(engine, &Options::health_grace), "Deadline of an eviction for a faulty GPU."},
+      // Disruption of running work: four switches, all off by default. disruptions-per-hour of admission limits them.
+      {"preemption",
+       choice<Preempt>(
+           {{"off", Preempt::kOff}, {"evict", Preempt::kEvict}, {"migrate", Preempt::kMigrate}, {"on", Preempt::kOn}},
+           "off, evict (only evictions), migrate (only migrations) or on"),
+       preemption(), "Victims are proposed for a workload that has quota and does not fit."},
+      {"defragmentation", on_off(), at(engine, &Options::defrag, &DefragOptions::on),
+       "Workloads are migrated so that whole nodes become free."},
+      {"mig-repartition", repartition_pools(), mig_repartition(),
+       "Idle GPUs get another MIG layout for a workload that waits for instances."},
+      {"gang-recovery-hold", up_to_a_day(0s), at(engine, &Options::returning),
+       "Time for which a gang that lost a node keeps its other places; 0s switches gang recovery off."},
+      {"max-lost-gpu-seconds", integer(1, 1'000'000, "GPU-seconds"), max_lost_gpu_seconds(),
+       "Work that a migration may lose, for each GPU that it frees; defragmentation may lose a third of it."},
+      {"preemption-after", up_to_a_day(), at(engine, &Options::preemption, &PreemptionOptions::after),
+       "Time for which a workload is pending before victims are searched."},
+      {"mig-repartition-after", up_to_a_day(), at(engine, repartition, &MigRepartitionOptions::after),
+       "Time for which a workload is pending before GPUs are repartitioned."},
+      {"mig-repartition-cooldown", up_to_a_day(), at(engine, repartition, &MigRepartitionOptions::pause),
+       "Time for which a node keeps its MIG layout."},
+      {"mig-window", weekly_windows(), mig_windows(),
+       "Hours of the week, in UTC, in which pods are evicted for a MIG layout order."},
+      // Other controllers of the cluster.
+      {"quota", owner, at(&Settings::quota), "Owner of quota in a namespace that names none."},
+      {"binding", owner, at(&Settings::binding), "Owner of the binding of pods in a namespace that names none."}};
+  return table;
 }
 
 }  // namespace qm::placement

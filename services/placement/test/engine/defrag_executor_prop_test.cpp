@@ -134,18 +134,7 @@ TEST(DefragLaws, GainMatchesPlanAndEveryMigrationIsNeeded) {
   int asked = 0, reclaimed = 0, plans = 0;
   const bool held = rc::check([&] {
     Fleet fleet;
-    std::vector<Command> nodes;
-    NodesSynced synced;
-    for (int n = 0; n < kNodes; ++n) {
-      auto facts = node_facts(8);
-      facts.labels = {{"zone", n % 2 == 0 ? "x" : "y"}};
-      const NodeName name(fmt::format("n{}", n));
-      nodes.emplace_back(NodeUpdated{name, facts});
-      synced.nodes.insert(name);
-    }
-    nodes.emplace_back(synced);
-    nodes.emplace_back(PodsSynced{});
-    step(fleet, nodes);
+    step(fleet, zoned_nodes(kNodes));
     int number = 0;
     for (int round = 0; round < 2; ++round) {
       const int jobs = *rc::gen::inRange(12, 30);

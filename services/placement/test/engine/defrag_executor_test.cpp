@@ -1,9 +1,7 @@
 // Defragmentation: the moves that are requested, one after the other, and the outcomes of the plan.
-#include "test/engine/script.hpp"
+#include "test/engine/preemption_fixture.hpp"
 
 #include <gtest/gtest.h>
-
-#include <sstream>
 
 namespace qm::placement::testing {
 namespace defrag_executor_test {
@@ -26,17 +24,7 @@ class DefragExecutor : public ::testing::Test {
   }
   void play(const std::string& line) { (void)script.run(line); }
   /// The proposal events that a line produces.
-  [[nodiscard]] std::string published(const std::string& line) {
-    std::stringstream seen(script.run(line));
-    std::string out;
-    for (std::string text; std::getline(seen, text);) {
-      const auto at = text.find("=> ");
-      if (at == std::string::npos) continue;
-      text = text.substr(at + 3, text.find("     <-") - at - 3);
-      if (text.starts_with("propose ") || text.starts_with("withdraw ")) out += (out.empty() ? "" : "\n") + text;
-    }
-    return out;
-  }
+  [[nodiscard]] std::string published(const std::string& line) { return proposals_in(script.run(line)); }
   /// Places a job of four GPUs on each of two nodes, each next to a finished one; the job on a runs 100 s longer.
   void half_empty() {
     play("want a1/1 1x4 | want a2/1 1x4");

@@ -15,6 +15,19 @@ Options racks() {
   return options;
 }
 
+/// One pod of two runs, and its pending pod is on the demand list.
+const std::string kOneOfTwo = R"(
+    node a gpus=1
+    synced
+    want w/1 2x1 min=1
+    => reserved w/1 0:a[0]
+    phase w/1 admitted
+    => reserved w/1 0:a[0]
+    pod w/1#0 on=a running | pod w/1#1
+    => bound w/1 0:a[0]*
+    => demand w/1+1
+)";
+
 TEST(Elastic, StartsWithFreeCapacityAndScalesUp) {
   expect(R"(
     node a gpus=4
@@ -164,16 +177,7 @@ TEST(Elastic, AttemptEndsWithoutRunningPodsOrNodes) {
 }
 
 TEST(Elastic, ScaleUpInTimeKeepsAttempt) {
-  expect(R"(
-    node a gpus=1
-    synced
-    want w/1 2x1 min=1
-    => reserved w/1 0:a[0]
-    phase w/1 admitted
-    => reserved w/1 0:a[0]
-    pod w/1#0 on=a running | pod w/1#1
-    => bound w/1 0:a[0]*
-    => demand w/1+1
+  expect(kOneOfTwo + R"(
     node a gpus=1 external
     pod w/1#0 on=a succeeded
     => bound w/1 0:a[0]*-
@@ -216,16 +220,7 @@ TEST(Elastic, PlacesWithoutPodsExpire) {
 }
 
 TEST(Elastic, PodDeletedBeforeBindFreesItsPlace) {
-  expect(R"(
-    node a gpus=1
-    synced
-    want w/1 2x1 min=1
-    => reserved w/1 0:a[0]
-    phase w/1 admitted
-    => reserved w/1 0:a[0]
-    pod w/1#0 on=a running | pod w/1#1
-    => bound w/1 0:a[0]*
-    => demand w/1+1
+  expect(kOneOfTwo + R"(
     node b gpus=1
     => bound w/1 0:a[0]* 1:b[0]
     => demand
@@ -321,16 +316,7 @@ TEST(Elastic, ScalesUpByWholeSlices) {
 }
 
 TEST(Elastic, EvictionOrderEndsWholeGang) {
-  expect(R"(
-    node a gpus=1
-    synced
-    want w/1 2x1 min=1
-    => reserved w/1 0:a[0]
-    phase w/1 admitted
-    => reserved w/1 0:a[0]
-    pod w/1#0 on=a running | pod w/1#1
-    => bound w/1 0:a[0]*
-    => demand w/1+1
+  expect(kOneOfTwo + R"(
     phase w/1 evicting deadline=60
     => demand
     => delete w/1#0 grace=60

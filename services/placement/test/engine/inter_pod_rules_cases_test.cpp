@@ -48,25 +48,10 @@ class InterPodRules : public ::testing::Test {
   }
   /// Submits a gang with quota: only the template of its pods exists.
   std::string admit(const std::string& uid, int pods, const PodTemplate& like) {
-    WorkloadUpdated latest;
-    latest.spec.uid = WorkloadUid(uid);
-    latest.spec.ns = like.ns;
-    latest.spec.name = uid;
-    latest.spec.pod_sets = {pod_set(pods, 1)};
-    latest.spec.pod_sets[0].rules = rules::text_of(like);
-    latest.phase = WorkloadPhase::kQuotaReserved;
-    latest.attempt = 1;
-    return published(script.step({latest}));
+    return published(script.step({gang_of(uid, pods, like)}));
   }
   /// The lines "reserved w/1 0:a1[0]" and "short w/1 ...".
-  static std::string published(const Output& output) {
-    std::string out;
-    for (const auto& line : render(output, false)) {
-      if (!line.starts_with("reserved") && !line.starts_with("short")) continue;
-      out += (out.empty() ? "" : "; ") + line;
-    }
-    return out;
-  }
+  static std::string published(const Output& output) { return lines_of(output, {"reserved", "short"}); }
   static PodFacts pod(const std::string& uid, int index, const PodTemplate& like) {
     PodFacts facts;
     facts.uid = fmt::format("{}-{}", uid, index);

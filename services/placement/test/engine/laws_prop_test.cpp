@@ -2,6 +2,7 @@
 // changes nothing, and the order of facts inside a batch does not matter. Script::step adds the
 // audit and the undo check to each step.
 #include "qm/kube_rules/text.hpp"
+#include "qm/testing/histories.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -15,26 +16,7 @@ namespace laws_prop_test {
 
 constexpr int kNodes = 4, kGpus = 4, kShares = 2, kWorkloads = 4, kAttempts = 3, kMaxPods = 3, kPodsOfANode = 5;
 
-struct Choice {
-  int what = 0, a = 0, b = 0, c = 0;
-};
-
-std::ostream& operator<<(std::ostream& out, const Choice& choice) {
-  return out << "{" << choice.what << "," << choice.a << "," << choice.b << "," << choice.c << "}";
-}
-
-rc::Gen<std::vector<std::vector<Choice>>> histories() {
-  // Small sizes would limit the values to small numbers, that is to one kind of command: only
-  // lengths grow with the size.
-  const auto values = rc::gen::apply(
-      [](int what, int a, int b, int c) {
-        return Choice{what, a, b, c};
-      },
-      rc::gen::inRange(0, 100), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000));
-  const auto choice = rc::gen::resize(rc::kNominalSize, values);
-  return rc::gen::scale(2.0, rc::gen::container<std::vector<std::vector<Choice>>>(
-                                 rc::gen::resize(4, rc::gen::container<std::vector<Choice>>(choice))));
-}
+using qm::testing::Choice, qm::testing::History;
 
 Options in_zones() {
   Options options;
@@ -342,7 +324,7 @@ std::vector<Command> opening() {
 }
 
 template <class AfterStep>
-void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
+void play(const History& history, AfterStep after) {
   Script script(in_zones());
   World world;
   std::vector<Command> follow = opening();
@@ -363,7 +345,7 @@ void play(const std::vector<std::vector<Choice>>& history, AfterStep after) {
 TEST(Laws, HoldInGeneratedHistories) {
   std::size_t held = 0;
   EXPECT_TRUE(rc::check("laws", [&held] {
-    const auto history = *histories();
+    const auto history = *qm::testing::histories(4);
     Observer observer;
     play(history, [&](Script& script, const std::vector<Command>&, const Output& output) {
       observer.observe(output);
@@ -376,7 +358,7 @@ TEST(Laws, HoldInGeneratedHistories) {
 
 TEST(Laws, ARestartChangesNothing) {
   EXPECT_TRUE(rc::check("restart", [] {
-    const auto history = *histories();
+    const auto history = *qm::testing::histories(4);
     auto other = std::make_unique<Engine>(in_zones());
     play(history, [&](Script& script, const std::vector<Command>& batch, const Output& output) {
       const auto same = other->step(batch, script.now());
@@ -406,7 +388,7 @@ TEST(Laws, ARestartChangesNothing) {
 // S-057: in any order, no node is given more GPUs than it has: the audit after each step counts them.
 TEST(Laws, OrderWithinABatchDoesNotMatter) {
   EXPECT_TRUE(rc::check("order", [] {
-    const auto history = *histories();
+    const auto history = *qm::testing::histories(4);
     const auto seed = *rc::gen::arbitrary<unsigned>();
     std::mt19937 random(seed);
     Engine other(in_zones());

@@ -65,19 +65,8 @@ class OwnVolumes : public ::testing::Test {
     like.rules.claims = names;
     return like;
   }
-  static WorkloadUpdated latest(const std::string& uid, int pods, const PodTemplate& like, std::int64_t gpus) {
-    WorkloadUpdated out;
-    out.spec.uid = WorkloadUid(uid);
-    out.spec.ns = Namespace("default");
-    out.spec.name = uid;
-    out.spec.pod_sets = {pod_set(pods, gpus)};
-    out.spec.pod_sets[0].rules = rules::text_of(like);
-    out.phase = WorkloadPhase::kQuotaReserved;
-    out.attempt = 1;
-    return out;
-  }
   std::string admit(const std::string& uid, int pods, const PodTemplate& like, std::int64_t gpus = 1) {
-    return published(script.step({latest(uid, pods, like, gpus)}));
+    return published(script.step({gang_of(uid, pods, like, gpus)}));
   }
   static WorkloadUpdated ends(const std::string& uid) {
     WorkloadUpdated out;
@@ -104,19 +93,12 @@ class OwnVolumes : public ::testing::Test {
   std::string comes_alone(const std::string& uid, int pods, const PodTemplate& like) {
     std::vector<Command> batch;
     for (int i = 0; i < pods; ++i) batch.emplace_back(PodUpdated{pod(uid, i, like)});
-    auto alone = latest(uid, pods, like, 1);
+    auto alone = gang_of(uid, pods, like, 1);
     alone.phase = WorkloadPhase::kAdmitted;
     batch.emplace_back(alone);
     return published(script.step(batch));
   }
-  static std::string published(const Output& output) {
-    std::string out;
-    for (const auto& line : render(output, false)) {
-      if (!line.starts_with("reserved") && !line.starts_with("short") && !line.starts_with("bind")) continue;
-      out += (out.empty() ? "" : "; ") + line;
-    }
-    return out;
-  }
+  static std::string published(const Output& output) { return lines_of(output, {"reserved", "short", "bind"}); }
   static std::vector<BindPod> binds(const Output& output) {
     std::vector<BindPod> out;
     for (const auto& intent : output.intents) {
@@ -196,7 +178,7 @@ TEST_F(OwnVolumes, ExistingPodsFollowTheirClaims) {
             "short w/1 0 of 1 pods fit: claim w-0-scratch0 does not exist yet: it is created for the pod");
   EXPECT_EQ(claim("w-0-scratch0", {"", "at-once", "", true, "another"}), "");
   EXPECT_EQ(
-      script.engine().dry_run({latest("w", 1, own("at-once"), 1).spec.pod_sets}, WorkloadUid("w")).shortfall.reason,
+      script.engine().dry_run({gang_of("w", 1, own("at-once"), 1).spec.pod_sets}, WorkloadUid("w")).shortfall.reason,
       "0 of 1 pods fit: claim w-0-scratch0 was not created for its pod");
   EXPECT_EQ(claim("w-0-scratch0", {"", "at-once", "", true, "w-0"}), "") << "not bound yet";
   EXPECT_EQ(claim("w-0-scratch0", {"pv", "at-once", "", true, "w-0"}), "") << "its volume is not known yet";
@@ -263,7 +245,7 @@ TEST_F(OwnVolumes, UnboundClaimCountsByItsClass) {
 // An attach limit separates pods in the same way as a lack of GPUs, and the rest of a gang stays in the same zone.
 TEST_F(OwnVolumes, GangInOneZoneRespectsAttachLimits) {
   limit("a1", 1), limit("a2", 2), limit("b1", 2);
-  auto asked = latest("w", 3, own("at-once"), 1);
+  auto asked = gang_of("w", 3, own("at-once"), 1);
   asked.spec.pod_sets[0].topology.required = words::kZone;
   EXPECT_EQ(published(script.step({asked})), "reserved w/1 0:a1[0] 1:a2[0] 2:a2[1]");
 }
@@ -315,14 +297,14 @@ TEST_F(OwnVolumes, UnmanagedPodsCount) {
 
 TEST_F(OwnVolumes, TopologyPlacementRespectsAttachLimits) {
   limit("a1", 1), limit("a2", 8), limit("b1", 1);
-  auto asked = latest("w", 3, own("at-once"), 1);
+  auto asked = gang_of("w", 3, own("at-once"), 1);
   asked.spec.pod_sets[0].topology.required = std::string(kHostname);
   EXPECT_EQ(published(script.step({asked})), "reserved w/1 0:a2[0] 1:a2[1] 2:a2[2]");
 }
 
 TEST_F(OwnVolumes, PodSetsShareAttachLimits) {
   limit("a1", 3), limit("a2", 4), limit("b1", 3);
-  auto asked = latest("w", 2, own("at-once"), 1);
+  auto asked = gang_of("w", 2, own("at-once"), 1);
   auto more = asked.spec.pod_sets[0];
   more.name = "more";
   asked.spec.pod_sets.push_back(more);
@@ -332,7 +314,7 @@ TEST_F(OwnVolumes, PodSetsShareAttachLimits) {
 
 TEST_F(OwnVolumes, WorkloadTypesRespectAttachLimits) {
   limit("a1", 1), limit("a2", 1), limit("b1", 8);
-  auto asked = latest("w", 4, own("at-once"), 1);
+  auto asked = gang_of("w", 4, own("at-once"), 1);
   asked.spec.labels[std::string(kWorkloadType)] = "training";
   EXPECT_EQ(published(script.step({asked})), "reserved w/1 0:b1[0] 1:b1[1] 2:b1[2] 3:b1[3]");
   limit("b1", 5);
@@ -356,7 +338,7 @@ TEST_F(OwnVolumes, OneByOnePlacementRespectsAttachLimits) {
 // A gang that scales up waits for the claims of each of its pods, and is placed where they are.
 TEST_F(OwnVolumes, ScaleUpFollowsTheClaimOfTheNextPod) {
   limit("a1", 1), limit("a2", 0), limit("b1", 0);
-  auto asked = latest("w", 2, own("at-once"), 1);
+  auto asked = gang_of("w", 2, own("at-once"), 1);
   asked.spec.pod_sets[0].min_count = 1;
   asked.phase = WorkloadPhase::kAdmitted;
   EXPECT_EQ(published(script.step({asked})), "reserved w/1 0:a1[0]");
@@ -384,7 +366,7 @@ TEST_F(OwnVolumes, ScaleUpFollowsTheClaimOfTheNextPod) {
 TEST_F(OwnVolumes, DiagnosisAndRemedies) {
   limit("a1", 1), limit("a2", 1), limit("b1", 1);
   const auto& engine = script.engine();
-  auto sets = latest("w", 4, own("at-once"), 1).spec.pod_sets;
+  auto sets = gang_of("w", 4, own("at-once"), 1).spec.pod_sets;
   auto found = engine.diagnose(sets);
   EXPECT_EQ(found.conflict, std::vector<std::string>{"volumes of ebs.csi.aws.com in addition to those attached"});
   std::vector<std::string> remedies;
@@ -395,7 +377,7 @@ TEST_F(OwnVolumes, DiagnosisAndRemedies) {
     EXPECT_TRUE(engine.dry_run(changed).plan) << way.words;
   }
   EXPECT_EQ(remedies, (std::vector<std::string>{"with 3 pods instead of 4", "without its volumes of ebs.csi.aws.com"}));
-  sets = latest("w", 2, own("later"), 8).spec.pod_sets;
+  sets = gang_of("w", 2, own("later"), 8).spec.pod_sets;
   found = engine.diagnose(sets);
   EXPECT_EQ(found.conflict,
             (std::vector<std::string>{"8 GPUs for each of 2 pods", "volume scratch0 provisioned where zone in (b)"}));
@@ -411,7 +393,7 @@ TEST_F(OwnVolumes, OnlyVolumesOfTheLimitedDriverAreReported) {
   script.step({StorageUpdated{"volume/pv-own", Volume{{}, kDriver, "vol-own", "default/w-0-scratch"}}});
   comes_alone("w", 1, like);
   const auto& engine = script.engine();
-  const auto sets = latest("w", 1, like, 1).spec.pod_sets;
+  const auto sets = gang_of("w", 1, like, 1).spec.pod_sets;
   const auto found = engine.diagnose(sets, WorkloadUid("w"));
   EXPECT_EQ(found.conflict, std::vector<std::string>{"volumes of ebs.csi.aws.com in addition to those attached"});
   ASSERT_EQ(found.remedies.size(), 1U);

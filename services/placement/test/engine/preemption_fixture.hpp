@@ -14,6 +14,19 @@ inline Options preemption(Duration after = Duration{0}) {
   return options;
 }
 
+/// The proposal events among the output that Script::run marks as not written.
+inline std::string proposals_in(const std::string& marked) {
+  std::stringstream seen(marked);
+  std::string out;
+  for (std::string text; std::getline(seen, text);) {
+    const auto at = text.find("=> ");
+    if (at == std::string::npos) continue;
+    text = text.substr(at + 3, text.find("     <-") - at - 3);
+    if (text.starts_with("propose ") || text.starts_with("withdraw ")) out += (out.empty() ? "" : "\n") + text;
+  }
+  return out;
+}
+
 class Proposals : public ::testing::Test {
  protected:
   Proposals() = default;
@@ -54,18 +67,7 @@ class Proposals : public ::testing::Test {
     for (const auto& victim : proposal->victims) out += (out.empty() ? "" : " ") + victim.id.to_string();
     return out;
   }
-  /// The proposal events that a line produces.
-  [[nodiscard]] std::string published(const std::string& line) {
-    std::stringstream seen(script.run(line));
-    std::string out;
-    for (std::string text; std::getline(seen, text);) {
-      const auto at = text.find("=> ");
-      if (at == std::string::npos) continue;
-      text = text.substr(at + 3, text.find("     <-") - at - 3);
-      if (text.starts_with("propose ") || text.starts_with("withdraw ")) out += (out.empty() ? "" : "\n") + text;
-    }
-    return out;
-  }
+  [[nodiscard]] std::string published(const std::string& line) { return proposals_in(script.run(line)); }
   [[nodiscard]] const Proposal* row(const std::string& uid) {
     return script.engine().tables().proposals.find(WorkloadUid(uid));
   }

@@ -183,18 +183,7 @@ TEST(ProposalLaws, VictimsAreCandidatesNecessaryAndSufficient) {
   int made = 0, accepted = 0, moving = 0, moved = 0;
   const bool held = rc::check([&] {
     Fleet fleet;
-    std::vector<Command> nodes;
-    NodesSynced synced;
-    for (int n = 0; n < kNodes; ++n) {
-      auto facts = node_facts(8);
-      facts.labels = {{"zone", n % 2 == 0 ? "x" : "y"}};
-      const NodeName name(fmt::format("n{}", n));
-      nodes.emplace_back(NodeUpdated{name, facts});
-      synced.nodes.insert(name);
-    }
-    nodes.emplace_back(synced);
-    nodes.emplace_back(PodsSynced{});
-    step(fleet, nodes);
+    step(fleet, zoned_nodes(kNodes));
     const int workloads = *rc::gen::inRange(12, 40);
     for (int i = 0; i < workloads; ++i) {
       fleet.script.advance(std::chrono::seconds(*rc::gen::inRange(1, 60)));

@@ -51,13 +51,7 @@ TEST(Requeue, BoundClaimWakesThePendingWorkloadThatUsesIt) {
                StorageUpdated{"claim/default/data", Claim{"", "slow", "", false}}});
   rules::PodTemplate like{Namespace("default"), {}, {}};
   like.rules.claims = {"data"};
-  WorkloadUpdated latest;
-  latest.spec.uid = WorkloadUid("w");
-  latest.spec.ns = Namespace("default");
-  latest.spec.name = "w";
-  latest.spec.pod_sets = {pod_set(1, 1)};
-  latest.spec.pod_sets[0].rules = rules::text_of(like);
-  latest.phase = WorkloadPhase::kQuotaReserved;
+  WorkloadUpdated latest = gang_of("w", 1, like);
   script.step({latest});
   latest.attempt = 2;
   latest.phase = WorkloadPhase::kPending;
@@ -70,12 +64,8 @@ TEST(Requeue, BoundClaimWakesThePendingWorkloadThatUsesIt) {
   EXPECT_EQ(script.engine().requeue()[0].id, attempt_id("w/2"));
 }
 
-// As many workloads as fit together are offered at once; the capacity that they leave free, since
-// they have no quota, is offered to the next ones a moment later.
-TEST(Requeue, CapacityUnusedByTheFirstIsOfferedToTheNext) {
-  Options options;
-  options.requeue_pause = std::chrono::seconds(1);
-  EXPECT_EQ(Script(options).run(R"(
+/// Two workloads are pending for a cordoned node, which is then uncordoned: the first is offered its capacity.
+const std::string kOffered = R"(
     node a gpus=8 external
     synced
     want v/1 1x8 prio=1 | want w/1 1x8
@@ -89,6 +79,14 @@ TEST(Requeue, CapacityUnusedByTheFirstIsOfferedToTheNext) {
     node a gpus=8
     => demand w/2
     => requeue v/2
+)";
+
+// As many workloads as fit together are offered at once; the capacity that they leave free, since
+// they have no quota, is offered to the next ones a moment later.
+TEST(Requeue, CapacityUnusedByTheFirstIsOfferedToTheNext) {
+  Options options;
+  options.requeue_pause = std::chrono::seconds(1);
+  EXPECT_EQ(Script(options).run(kOffered + R"(
     tick 1
     => demand
     => requeue v/2 w/2
@@ -108,20 +106,7 @@ TEST(Requeue, CapacityUnusedByTheFirstIsOfferedToTheNext) {
 TEST(Requeue, WorkloadThatGetsQuotaUsesTheCapacity) {
   Options options;
   options.requeue_pause = std::chrono::seconds(1);
-  EXPECT_EQ(Script(options).run(R"(
-    node a gpus=8 external
-    synced
-    want v/1 1x8 prio=1 | want w/1 1x8
-    => short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
-    => short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
-    => demand v/1 w/1
-    phase v/2 pending no-room | phase w/2 pending no-room
-    => forget short v/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
-    => forget short w/1 0 of 1 pods fit: 0 eligible nodes have 0 free GPUs, needs 8; 1 cordoned manually (a)
-    => demand v/2 w/2
-    node a gpus=8
-    => demand w/2
-    => requeue v/2
+  EXPECT_EQ(Script(options).run(kOffered + R"(
     want v/2 1x8 prio=1
     => reserved v/2 0:a[0,1,2,3,4,5,6,7]
     => requeue

@@ -1,9 +1,11 @@
 #pragma once
 #include "qm/placement/engine.hpp"
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace qm::placement::testing {
@@ -67,9 +69,15 @@ class Script {
 std::unique_ptr<Engine> read_back(const Engine& from, const Options& options);
 /// One line per event and intent, in order.
 std::vector<std::string> render(const Output& output, bool nodes);
+/// Of render(), the lines that begin with one of these words, joined by "; ".
+std::string lines_of(const Output& output, std::initializer_list<std::string_view> words);
 /// A pod set of `count` pods: gpu > 0 whole devices each, or a share.
 PodSet pod_set(std::int32_t count, std::int64_t whole, std::int64_t milli = 0);
 NodeFacts node_facts(std::int32_t gpus);
+/// The first batch of a cluster of nodes n0, n1, ... with eight GPUs each, in zones x and y by turns, without pods.
+std::vector<Command> zoned_nodes(int count);
 AttemptId attempt_id(const std::string& text);
+/// A workload that has got quota for its first attempt: `pods` pods of the template with `gpus` whole GPUs each.
+WorkloadUpdated gang_of(const std::string& uid, int pods, const rules::PodTemplate& like, std::int64_t gpus = 1);
 
 }  // namespace qm::placement::testing

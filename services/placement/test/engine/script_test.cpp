@@ -1,6 +1,8 @@
 // The runner of the text tables; its own test is at the end.
 #include "test/engine/script.hpp"
 
+#include "qm/kube_rules/text.hpp"
+#include "qm/testing/table.hpp"
 #include "qm/testing/text.hpp"
 
 #include <gtest/gtest.h>
@@ -63,6 +65,21 @@ std::string assignment_text(const AssignmentChanged& event) {
 }
 
 }  // namespace
+
+std::vector<Command> zoned_nodes(int count) {
+  std::vector<Command> out;
+  NodesSynced synced;
+  for (int n = 0; n < count; ++n) {
+    auto facts = node_facts(8);
+    facts.labels = {{"zone", n % 2 == 0 ? "x" : "y"}};
+    const NodeName name(fmt::format("n{}", n));
+    out.emplace_back(NodeUpdated{name, facts});
+    synced.nodes.insert(name);
+  }
+  out.emplace_back(synced);
+  out.emplace_back(PodsSynced{});
+  return out;
+}
 
 AttemptId attempt_id(const std::string& text) {
   const auto slash = text.find('/');
@@ -167,6 +184,27 @@ std::vector<std::string> render(const Output& output, bool nodes) {
   if (output.notes.drift > 0) lines.push_back(fmt::format("drift {}", output.notes.drift));
   if (output.notes.drift_refused > 0) lines.push_back("drift refused");
   return lines;
+}
+
+std::string lines_of(const Output& output, std::initializer_list<std::string_view> words) {
+  std::string out;
+  for (const auto& line : render(output, false)) {
+    const bool asked = std::ranges::any_of(words, [&](std::string_view word) { return line.starts_with(word); });
+    if (asked) out += (out.empty() ? "" : "; ") + line;
+  }
+  return out;
+}
+
+WorkloadUpdated gang_of(const std::string& uid, int pods, const rules::PodTemplate& like, std::int64_t gpus) {
+  WorkloadUpdated out;
+  out.spec.uid = WorkloadUid(uid);
+  out.spec.ns = like.ns;
+  out.spec.name = uid;
+  out.spec.pod_sets = {pod_set(pods, gpus)};
+  out.spec.pod_sets[0].rules = rules::text_of(like);
+  out.phase = WorkloadPhase::kQuotaReserved;
+  out.attempt = 1;
+  return out;
 }
 
 Output Script::step(const std::vector<Command>& batch) {
@@ -440,45 +478,17 @@ std::unique_ptr<Engine> read_back(const Engine& from, const Options& options) {
 }
 
 std::string Script::run(const std::string& text) {
-  std::string seen;
-  bool same = true;
-  std::vector<std::string> got;
-  std::size_t next = 0;
-  const auto flush = [&] {
-    for (; next < got.size(); ++next) {
-      seen += "  => " + got[next] + "     <- came, not written\n";
-      same = false;
-    }
-  };
-  for (const std::string& raw : split(text, '\n')) {
-    const std::string line = trimmed(raw);
-    if (line.empty() || line.starts_with("--")) continue;
+  return qm::testing::run_table(text, [this](const std::string& line) -> std::vector<std::string> {
     if (line == "show nodes") {
       show_nodes_ = true;
-      continue;
+      return {};
     }
-    if (line.starts_with("=>")) {
-      const std::string want = trimmed(line.substr(2));
-      if (next < got.size() && got[next] == want) {
-        seen += "  => " + want + "\n";
-      } else {
-        seen += "  => " + want + "     <- written; came: " + (next < got.size() ? got[next] : "nothing") + "\n";
-        same = false;
-      }
-      ++next;
-      continue;
-    }
-    flush();
-    seen += line + "\n";
     std::vector<Command> batch;
     for (const std::string& part : split(line, '|')) {
       for (auto& command : parse(trimmed(part))) batch.push_back(std::move(command));
     }
-    got = render(step(batch), show_nodes_);
-    next = 0;
-  }
-  flush();
-  return same ? "" : seen;
+    return render(step(batch), show_nodes_);
+  });
 }
 
 TEST(Script, ReportsUnexpectedAndMissingOutput) {

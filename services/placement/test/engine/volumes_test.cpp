@@ -50,24 +50,9 @@ class Volumes : public ::testing::Test {
     return published(script.step({StorageUpdated{"claim/default/" + name, what}}));
   }
   std::string admit(const std::string& uid, int pods, const PodTemplate& like, std::int64_t gpus = 1) {
-    WorkloadUpdated latest;
-    latest.spec.uid = WorkloadUid(uid);
-    latest.spec.ns = Namespace("default");
-    latest.spec.name = uid;
-    latest.spec.pod_sets = {pod_set(pods, gpus)};
-    latest.spec.pod_sets[0].rules = rules::text_of(like);
-    latest.phase = WorkloadPhase::kQuotaReserved;
-    latest.attempt = 1;
-    return published(script.step({latest}));
+    return published(script.step({gang_of(uid, pods, like, gpus)}));
   }
-  static std::string published(const Output& output) {
-    std::string out;
-    for (const auto& line : render(output, false)) {
-      if (!line.starts_with("reserved") && !line.starts_with("short") && !line.starts_with("bind")) continue;
-      out += (out.empty() ? "" : "; ") + line;
-    }
-    return out;
-  }
+  static std::string published(const Output& output) { return lines_of(output, {"reserved", "short", "bind"}); }
   Script script;
 };
 

@@ -1,11 +1,8 @@
-// The settings of --set, the errors for invalid ones, and the check that the service's page documents every setting.
+// The settings of the service, and the errors for invalid ones.
 #include "qm/placement/settings.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <fstream>
-#include <sstream>
 
 namespace qm::placement {
 namespace settings_test {
@@ -13,47 +10,39 @@ namespace settings_test {
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-Settings taken(const std::map<std::string, std::string>& given) {
-  auto read = settings_of(given);
+Settings taken(const settings::Values& given) {
+  auto read = settings_table().read(given);
   EXPECT_TRUE(read) << read.error().to_string();
   return read ? *read : Settings{};
 }
-std::string published(const std::string& name, const std::string& value) {
-  const auto read = settings_of({{name, value}});
-  if (read) return "nothing";
+std::string refused(const std::string& name, const std::string& value) {
+  const auto read = settings_table().read({{name, value}});
+  if (read) return "accepted";
   EXPECT_EQ(read.error().field, name);
   return read.error().to_string();
 }
 
 TEST(PlacementSettings, EachSetsItsOption) {
-  const auto all = taken({{"hold", "7"},
-                          {"node-timeout", "8"},
-                          {"ended-retention", "9"},
-                          {"health-grace", "10"},
-                          {"gang-recovery-hold", "11"},
+  const auto all = taken({{"hold", "7s"},
+                          {"node-timeout", "8s"},
+                          {"health-grace", "10s"},
+                          {"gang-recovery-hold", "11s"},
                           {"policy", "bestfit"},
                           {"topology", "block,rack"},
                           {"isolate-workload-types", "a,b"},
                           {"gpu-pools", "a:whole,b:slices"},
-                          {"gap-period", "12"},
                           {"mig-window", "Sat,Sun 02:00-06:00;Wed 01:00-02:00"},
                           {"preemption", "migrate"},
-                          {"preemption-after", "13"},
-                          {"max-lost-gpu-seconds", "14"},
+                          {"preemption-after", "13s"},
+                          {"max-lost-gpu-seconds", "60"},
                           {"mig-repartition", "p,q"},
-                          {"mig-repartition-after", "15"},
-                          {"mig-repartition-cooldown", "16"},
-                          {"mig-repartition-nodes-per-hour", "17"},
+                          {"mig-repartition-after", "15s"},
+                          {"mig-repartition-cooldown", "16s"},
                           {"defragmentation", "on"},
-                          {"defragmentation-period", "18"},
-                          {"defragmentation-migrations-per-hour", "19"},
-                          {"defragmentation-min-gpus", "20"},
-                          {"defragmentation-max-lost-gpu-seconds", "21"},
-                          {"quota", "kueue"},
-                          {"binding", ""}});
+                          {"quota", "kueue"}});
   const Options& engine = all.engine;
-  EXPECT_EQ(std::tie(engine.hold, engine.node_timeout, engine.keep_ended, engine.health_grace, engine.returning),
-            std::tuple(seconds(7), seconds(8), seconds(9), seconds(10), seconds(11)));
+  EXPECT_EQ(std::tie(engine.hold, engine.node_timeout, engine.health_grace, engine.returning),
+            std::tuple(seconds(7), seconds(8), seconds(10), seconds(11)));
   EXPECT_EQ(engine.policy, "bestfit");
   EXPECT_EQ(engine.topology, (TopologyLevels{"block", "rack"}));
   EXPECT_EQ(engine.apart, (std::vector<std::string>{"a", "b"}));
@@ -61,58 +50,66 @@ TEST(PlacementSettings, EachSetsItsOption) {
   EXPECT_EQ(engine.layout_windows.size(), 2U);
   EXPECT_TRUE(engine.preemption.on && engine.preemption.moving && !engine.preemption.evicting);
   EXPECT_EQ(engine.preemption.after, seconds(13));
-  EXPECT_EQ(engine.preemption.max_lost_gpu_seconds, 14);
   EXPECT_TRUE(engine.mig_repartition.on);
   EXPECT_EQ(engine.mig_repartition.pools, (std::set<std::string>{"p", "q"}));
   EXPECT_EQ(std::tie(engine.mig_repartition.after, engine.mig_repartition.pause), std::tuple(seconds(15), seconds(16)));
-  EXPECT_EQ(engine.mig_repartition.most_orders, 17U);
   EXPECT_TRUE(engine.defrag.on);
-  EXPECT_EQ(engine.defrag.every, seconds(18));
-  EXPECT_EQ(std::tie(engine.defrag.hourly, engine.defrag.least_gpus, engine.defrag.max_lost_gpu_seconds),
-            std::tuple(19, 20, 21));
-  EXPECT_EQ(all.gap_period, seconds(12));
   EXPECT_EQ(all.quota, "kueue");
   EXPECT_EQ(all.binding, "auto");
 }
 
-TEST(PlacementSettings, ValuesThatDisable) {
+// One limit of lost work; defragmentation has a third of it.
+TEST(PlacementSettings, OneLimitOfLostWork) {
+  const auto given = taken({{"max-lost-gpu-seconds", "60"}}).engine;
+  EXPECT_EQ(std::tie(given.preemption.max_lost_gpu_seconds, given.defrag.max_lost_gpu_seconds), std::tuple(60, 20));
+  const auto standard = taken({}).engine;
+  EXPECT_EQ(standard.defrag.max_lost_gpu_seconds,
+            taken({{"max-lost-gpu-seconds", "900"}}).engine.defrag.max_lost_gpu_seconds);
+}
+
+TEST(PlacementSettings, FourSwitchesAreOffByDefault) {
+  const auto standard = taken({}).engine;
+  EXPECT_FALSE(standard.preemption.on || standard.mig_repartition.on || standard.defrag.on);
+  EXPECT_EQ(standard.returning, Duration::zero());
   const auto off = taken({{"isolate-workload-types", "none"},
                           {"gpu-pools", "none"},
                           {"preemption", "off"},
                           {"mig-repartition", "off"},
-                          {"defragmentation", "off"}});
-  EXPECT_TRUE(off.engine.apart.empty() && off.engine.pools.empty());
-  EXPECT_FALSE(off.engine.preemption.on || off.engine.mig_repartition.on || off.engine.defrag.on);
-  const auto on = taken({{"preemption", "on"}, {"mig-repartition", "on"}});
-  EXPECT_TRUE(on.engine.preemption.moving && on.engine.preemption.evicting);
-  EXPECT_TRUE(on.engine.mig_repartition.on && on.engine.mig_repartition.pools.empty());
+                          {"gang-recovery-hold", "0s"},
+                          {"defragmentation", "off"}})
+                       .engine;
+  EXPECT_TRUE(off.apart.empty() && off.pools.empty());
+  EXPECT_FALSE(off.preemption.on || off.mig_repartition.on || off.defrag.on);
+  const auto on = taken({{"preemption", "on"}, {"mig-repartition", "true"}}).engine;
+  EXPECT_TRUE(on.preemption.moving && on.preemption.evicting);
+  EXPECT_TRUE(on.mig_repartition.on && on.mig_repartition.pools.empty());
+}
+
+TEST(PlacementSettings, TheDefaultsAreTheirTexts) {
+  for (const auto& row : settings_table().rows()) {
+    const auto& text = row.setting.default_value;
+    Settings options;
+    EXPECT_TRUE(text.empty() || row.apply(text, options)) << row.setting.name;
+  }
+  EXPECT_EQ(taken({{"gpu-pools", "training:whole,inference:slices"}}).engine.pools, Options{}.pools);
 }
 
 TEST(PlacementSettings, InvalidValuesAreRefusedWithValidOnes) {
-  EXPECT_THAT(published("holds", "7"), HasSubstr("--set holds: unknown setting; did you mean hold?"));
-  EXPECT_THAT(published("holds", "7"), HasSubstr("hold, node-timeout"));
-  for (const char* value : {"", "0", "86401", "5m", "-1"}) {
-    EXPECT_THAT(published("hold", value), HasSubstr("is not valid; use ")) << value;
-  }
-  EXPECT_THAT(published("hold", "5m"), HasSubstr("--set hold: '5m' is not valid; use 1 to 86,400 seconds"));
-  EXPECT_THAT(published("mig-repartition-nodes-per-hour", "1001"), HasSubstr("use 1 to 1,000 nodes"));
-  EXPECT_THAT(published("policy", "random"), HasSubstr("fgd, bestfit"));
-  for (const char* value : {"a,a", ",a", "kubernetes.io/hostname"}) {
-    EXPECT_THAT(published("topology", value), HasSubstr("is not valid; use ")) << value;
-  }
-  EXPECT_THAT(published("isolate-workload-types", "a,,b"), HasSubstr("is not valid; use "));
-  EXPECT_THAT(published("gpu-pools", "training"), HasSubstr("training:whole"));
-  EXPECT_THAT(published("gpu-pools", ":whole"), HasSubstr("is not valid; use "));
-  EXPECT_THAT(published("mig-window", "Sat 02:00"), HasSubstr("HH:MM"));
-  EXPECT_THAT(published("preemption", "yes"), HasSubstr("is not valid; use "));
-  EXPECT_THAT(published("mig-repartition", ""), HasSubstr("is not valid; use "));
-  EXPECT_THAT(published("defragmentation", "yes"), HasSubstr("is not valid; use "));
-}
-
-TEST(PlacementSettings, EachIsDocumented) {
-  std::stringstream page;
-  page << std::ifstream(std::string(QM_SOURCE_DIR) + "/services/placement/README.md").rdbuf();
-  for (const auto name : setting_names()) EXPECT_THAT(page.str(), HasSubstr(fmt::format("`{}`", name)));
+  EXPECT_THAT(refused("holds", "7s"), HasSubstr("--set holds: unknown setting; did you mean hold?"));
+  for (const char* value : {"", "0s", "25h", "300", "-1s"})
+    EXPECT_THAT(refused("hold", value), HasSubstr("is not valid; use a duration of 1s to 24h")) << value;
+  EXPECT_THAT(refused("policy", "random"), HasSubstr("fgd, bestfit"));
+  for (const char* value : {"a,a", ",a", "kubernetes.io/hostname"})
+    EXPECT_THAT(refused("topology", value), HasSubstr("is not valid; use ")) << value;
+  EXPECT_THAT(refused("isolate-workload-types", "a,,b"), HasSubstr("is not valid; use "));
+  EXPECT_THAT(refused("gpu-pools", "training"), HasSubstr("training:whole"));
+  EXPECT_THAT(refused("gpu-pools", ":whole"), HasSubstr("is not valid; use "));
+  EXPECT_THAT(refused("mig-window", "Sat 02:00"), HasSubstr("HH:MM"));
+  EXPECT_THAT(refused("preemption", "yes"),
+              HasSubstr("use off, evict (only evictions), migrate (only migrations) or on"));
+  EXPECT_THAT(refused("mig-repartition", ""), HasSubstr("is not valid; use off, on, or names of node pools"));
+  EXPECT_THAT(refused("defragmentation", "yes"), HasSubstr("is not valid; use on or off"));
+  EXPECT_THAT(refused("max-lost-gpu-seconds", "0"), HasSubstr("use 1 to 1,000,000 GPU-seconds"));
 }
 
 }  // namespace settings_test

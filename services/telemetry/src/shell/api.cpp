@@ -1,5 +1,6 @@
 #include "qm/telemetry/api.hpp"
 
+#include "qm/rpc/feed_stream.hpp"
 #include "qm/rpc/server.hpp"
 #include "qm/rpc/stream.hpp"
 #include "qm/rpc/worker.hpp"
@@ -109,37 +110,14 @@ class PushStream final : public grpc::ServerBidiReactor<pb::AgentMessage, pb::Ag
   pb::AgentMessage message_;
 };
 
-class HealthStream final : public grpc::ServerWriteReactor<pb::HealthUpdate> {
- public:
-  HealthStream(service::Host& host, std::uint64_t after) : host_(host), out_(*this, kLongestQueue) {
-    StartSendInitialMetadata();  // sent after this constructor: its receiver misses no later event
-    auto handle = host_.follow(after == 0 ? host_.feed_position() : after, [this](const service::FeedEvent& e) {
-      pb::GpuEvent event;
-      if (e.topic != "qm.gpu" || !event.ParseFromString(e.payload) || !event.has_health()) return;
-      pb::HealthUpdate update;
-      update.set_resume_version(e.sequence);
-      *update.mutable_verdict() = event.health();
-      out_.push(std::move(update));
-    });
-    if (handle) {
-      handle_ = *handle;
-      out_.live();
-    } else {
-      out_.finish(rpc::to_grpc(handle.error()));
-    }
-  }
-  void OnWriteDone(bool ok) override { out_.written(ok); }
-  void OnCancel() override { out_.finish(grpc::Status::CANCELLED); }
-  void OnDone() override {
-    if (handle_ != 0) host_.unfollow(handle_);
-    delete this;
-  }
-
- private:
-  service::Host& host_;
-  rpc::StreamWriter<HealthStream, pb::HealthUpdate> out_;
-  std::uint64_t handle_ = 0;
-};
+std::optional<pb::HealthUpdate> health_update(const service::FeedEvent& e) {
+  pb::GpuEvent event;
+  if (e.topic != "qm.gpu" || !event.ParseFromString(e.payload) || !event.has_health()) return std::nullopt;
+  pb::HealthUpdate update;
+  update.set_resume_version(e.sequence);
+  *update.mutable_verdict() = event.health();
+  return update;
+}
 
 class EventStream final : public grpc::ServerWriteReactor<pb::EventLine> {
  public:
@@ -185,7 +163,7 @@ class Api final : public pb::Telemetry::CallbackService {
 
   grpc::ServerWriteReactor<pb::HealthUpdate>* WatchHealth(grpc::CallbackServerContext*,
                                                           const pb::WatchHealthRequest* request) override {
-    return new HealthStream(p_.host, request->resume_version());
+    return new rpc::FeedStream<pb::HealthUpdate>(p_.host, request->resume_version(), kLongestQueue, health_update);
   }
   grpc::ServerWriteReactor<pb::EventLine>* FollowEvents(grpc::CallbackServerContext*,
                                                         const pb::FollowEventsRequest* request) override {

@@ -1,5 +1,6 @@
 // Generated histories: for inputs in any order and any number of repetitions, the laws hold after every step.
 // Script::step adds the undo and the restart check to each.
+#include "qm/testing/histories.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
@@ -8,23 +9,7 @@
 namespace qm::telemetry::testing {
 namespace laws_prop_test {
 
-struct Choice {
-  int what = 0, a = 0, b = 0;
-};
-std::ostream& operator<<(std::ostream& out, const Choice& c) {
-  return out << "{" << c.what << "," << c.a << "," << c.b << "}";
-}
-
-rc::Gen<std::vector<std::vector<Choice>>> histories() {
-  const auto values = rc::gen::apply(
-      [](int what, int a, int b) {
-        return Choice{what, a, b};
-      },
-      rc::gen::inRange(0, 100), rc::gen::inRange(0, 1000), rc::gen::inRange(0, 1000));
-  const auto choice = rc::gen::resize(rc::kNominalSize, values);
-  return rc::gen::scale(2.0, rc::gen::container<std::vector<std::vector<Choice>>>(
-                                 rc::gen::resize(4, rc::gen::container<std::vector<Choice>>(choice))));
-}
+using qm::testing::Choice, qm::testing::History;
 
 NodeName node_of(int n) { return NodeName(fmt::format("n{}", n % 3)); }
 
@@ -67,7 +52,7 @@ Command command_of(const Choice& c, Instant now) {
 }
 
 template <class Fn>
-void play(const std::vector<std::vector<Choice>>& history, Fn&& after) {
+void play(const History& history, Fn&& after) {
   Script script;
   for (const auto& choices : history) {
     script.advance(std::chrono::seconds(choices.empty() ? 600 : choices[0].b % 120));
@@ -82,7 +67,7 @@ TEST(Laws, HoldAfterEveryStep) {
   EXPECT_TRUE(rc::check("laws", [&] {
     std::map<NodeName, Health> observed;
     std::map<NodeName, DevicesUpdated> devices;
-    play(*histories(), [&](Script& script, const std::vector<Command>&, const Output& out) {
+    play(*qm::testing::histories(4), [&](Script& script, const std::vector<Command>&, const Output& out) {
       const auto& tables = script.engine().tables();
       for (const auto& h : out.health) {
         if (h.gone) {
@@ -126,7 +111,7 @@ TEST(Laws, HoldAfterEveryStep) {
 
 TEST(Laws, ARepetitionIsPublishedOnce) {
   EXPECT_TRUE(rc::check("repeats", [] {
-    play(*histories(), [&](Script& script, const std::vector<Command>& batch, const Output&) {
+    play(*qm::testing::histories(4), [&](Script& script, const std::vector<Command>& batch, const Output&) {
       // An agent without a confirmation sends a batch again. Objects that are created and deleted in it are published
       // again.
       for (const auto& c : batch) {
@@ -152,7 +137,7 @@ TEST(Laws, ARepetitionIsPublishedOnce) {
 TEST(Laws, ARestartChangesNothing) {
   EXPECT_TRUE(rc::check("restart", [] {
     Engine other;
-    play(*histories(), [&](Script& script, const std::vector<Command>& batch, const Output& out) {
+    play(*qm::testing::histories(4), [&](Script& script, const std::vector<Command>& batch, const Output& out) {
       const auto same = other.step(batch, script.now());
       other.commit();
       RC_ASSERT(render(same) == render(out));

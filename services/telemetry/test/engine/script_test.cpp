@@ -1,6 +1,7 @@
 // The runner of the text tables; its own test is at the end.
 #include "test/engine/script.hpp"
 
+#include "qm/testing/table.hpp"
 #include "qm/testing/text.hpp"
 
 #include <gtest/gtest.h>
@@ -218,41 +219,16 @@ Output Script::step(const std::vector<Command>& batch) {
 }
 
 std::string Script::run(const std::string& text) {
-  std::string seen;
-  bool same = true;
-  std::vector<std::string> got;
-  std::size_t next = 0;
-  const auto flush = [&] {
-    for (; next < got.size(); ++next) {
-      seen += "  => " + got[next] + "     <- came, not written\n";
-      same = false;
-    }
-  };
-  for (const std::string& raw : split(text, '\n')) {
-    const std::string line = trimmed(raw);
-    if (line.empty() || line.starts_with("--")) continue;
-    if (line.starts_with("=>")) {
-      const std::string want = trimmed(line.substr(2));
-      const bool came = next < got.size() && got[next] == want;
-      seen +=
-          "  => " + want + (came ? "" : "     <- written; came: " + (next < got.size() ? got[next] : "nothing")) + "\n";
-      same = same && came;
-      ++next;
-      continue;
-    }
-    flush();
-    seen += line + "\n";
-    next = 0;
-    got.clear();
+  return qm::testing::run_table(text, [this](const std::string& line) {
+    std::vector<std::string> got;
     std::vector<Command> batch;
     for (const std::string& part : split(line, '|')) {
       for (auto& command : parse(trimmed(part), got)) batch.push_back(std::move(command));
     }
     for (auto& came : render(step(batch))) got.push_back(std::move(came));
-    if (!broken_.empty()) return seen + "  <- " + broken_ + "\n";
-  }
-  flush();
-  return same ? "" : seen;
+    if (!broken_.empty()) got.push_back("BROKEN " + std::exchange(broken_, {}));
+    return got;
+  });
 }
 
 TEST(Script, ReportsWhatWasNotWrittenAndWhatDidNotCome) {

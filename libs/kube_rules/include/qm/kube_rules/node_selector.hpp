@@ -18,9 +18,6 @@ struct Requirement {
 };
 [[nodiscard]] std::optional<Requirement::Op> op_of(std::string_view label);  ///< "In", "NotIn", ...
 
-/// A bound of Gt or Lt, or the label that is compared with it; none if the whole text is not an integer.
-[[nodiscard]] std::optional<std::int64_t> whole_number(std::string_view text);
-
 /// All expressions must match; a term without any matches nothing.
 struct SelectorTerm {
   std::vector<Requirement> labels;

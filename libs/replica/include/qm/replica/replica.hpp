@@ -48,10 +48,10 @@ class Replica {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The main function of a service, "admission" or "qm-admission": settings, signals, run(settings), and the exit
+/// The main function of a service: settings, signals, run(settings), and the exit
 /// status; restarts if run ends with kAborted. With --migrate-only it only migrates the schema, and needs nothing but
 /// the database.
-int main(int argc, char** argv, const std::string& process, const std::string& description,
-         const std::function<Status(const rpc::Settings&)>& run, const std::vector<store::Migration>& migrations = {});
+int main(int argc, char** argv, const rpc::Program& program, const std::function<Status(const rpc::Settings&)>& run,
+         const std::vector<store::Migration>& migrations = {});
 
 }  // namespace qm::replica

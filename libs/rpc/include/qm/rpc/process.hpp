@@ -6,6 +6,7 @@
 #include "qm/metrics/metrics.hpp"
 #include "qm/rpc/server.hpp"
 #include "qm/service/host.hpp"
+#include "qm/settings/setting.hpp"
 
 #include <atomic>
 #include <functional>
@@ -20,7 +21,8 @@ namespace qm::rpc {
 ///   --grpc 127.0.0.1:7101  --http 127.0.0.1:7201  --postgres CONNINFO  --bus SETTING  --redis HOST:PORT
 ///   --kube URL  --clock system|scaled:PATH  --shard NAME  --log-level info  --log-format text|json
 ///   --replica standby|take  --advertise HOST:PORT  --lease-namespace NAME
-///   --migrate-only  --set migrations=apply|check
+///   --migrate-only  --migrations apply|check
+///   --set NAME=VALUE, a setting of this program (repeatable)
 ///   --tls-cert FILE --tls-key FILE --tls-ca FILE  --insecure  --auth none|tokenreview|static:FILE  --roles FILE
 /// Environment names are QM_GRPC, QM_HTTP, QM_POSTGRES, QM_BUS, QM_REDIS, QM_KUBE, QM_CLOCK, QM_SHARD, QM_LOG_LEVEL.
 /// Peers' gRPC addresses for Snapshot: --peer admission=127.0.0.1:7101 (repeatable), QM_PEERS="a=..,b=.."; a peer may
@@ -38,13 +40,19 @@ struct Settings {
   bool insecure = false;               ///< QM_INSECURE: plain text beyond loopback
   std::string auth = "none", roles;    ///< QM_AUTH, QM_ROLES
   std::vector<std::string> manifests;  ///< --config FILE (repeatable): YAML applied at start
-  std::map<std::string, std::string> extra;  ///< service-specific: --set name=value
+  settings::Values extra;              ///< of this program: --set NAME=VALUE; its table reads them
   std::string log_level = "info", log_format = "text";
+};
+/// The description of a program for --help.
+struct Program {
+  std::string name;         ///< "placement"
+  std::string description;  ///< one sentence
+  std::vector<settings::Setting> settings = {};
 };
 /// Parses argv with CLI11. Prints help or an error and exits if necessary. First it checks that the two addresses
 /// are free: otherwise a service started twice would take the shard from the first process and then exit. Initializes
 /// the log.
-Settings parse_settings(int argc, char** argv, const std::string& process, const std::string& description);
+Settings parse_settings(int argc, char** argv, const Program& program);
 
 /// kAlreadyExists if another process listens on "host:port" now.
 Status check_free(const std::string& address);

@@ -1,6 +1,5 @@
 #pragma once
 #include "qm/admission/budgets.hpp"
-#include "qm/admission/decisions.hpp"
 #include "qm/admission/forecasts.hpp"
 #include "qm/admission/job_updated.hpp"
 #include "qm/admission/options.hpp"

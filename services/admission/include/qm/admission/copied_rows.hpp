@@ -9,7 +9,7 @@
 namespace qm::admission {
 
 struct CopiedRows {
-  Engine::Tables rows;
+  Tables rows;
   Options options;
 };
 

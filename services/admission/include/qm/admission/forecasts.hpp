@@ -5,6 +5,8 @@
 
 namespace qm::admission {
 
+struct Tables;
+
 /// An estimate that was returned for the start of a pending workload, to be compared with the real start. One row
 /// per wait.
 struct StartEstimate {
@@ -20,5 +22,7 @@ struct StartEstimate {
 [[nodiscard]] forecast::JobClass job_class_of(const Workload& w);
 /// What it declares: the annotation of the expected run time, and the rest of its maximum execution time.
 [[nodiscard]] forecast::Declared declared_of(const Workload& w);
+/// How forecasts of starts are corrected, as learned from earlier ones.
+[[nodiscard]] forecast::Correction start_correction(const Tables& tables);
 
 }  // namespace qm::admission

@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/decisions.hpp"
+#include "qm/admission/scheduler/rules.hpp"
 
 #include <chrono>
 #include <cstdint>

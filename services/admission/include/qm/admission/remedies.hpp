@@ -32,7 +32,7 @@ struct Remedy {
 /// Bounds   kMostTrials candidates; for pairs six first changes, eight second changes of each, and three results.
 /// Cost     loading the rows and deciding, for each candidate. The rows of one quota tree are sufficient
 ///          (copied_rows.hpp).
-[[nodiscard]] std::vector<Remedy> remedies(const Engine::Tables& rows, const Options& options, const WorkloadUid& uid,
+[[nodiscard]] std::vector<Remedy> remedies(const Tables& rows, const Options& options, const WorkloadUid& uid,
                                            Instant now);
 inline constexpr int kMostTrials = 24;
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/engine.hpp"
+#include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/clock/clock.hpp"
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/checkpoint_policies.hpp"
+#include "qm/admission/periodic.hpp"
 #include "qm/admission/pod_defaults.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
@@ -8,14 +9,12 @@
 #include "qm/service/host.hpp"
 
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace qm::admission {
@@ -146,7 +145,6 @@ class PodWatch {
   [[nodiscard]] std::string wanted_phase(const Gang& gang);
   [[nodiscard]] Json wanted_conditions(const Gang& gang);
   void look_again();
-  void run();
 
   WatchOptions options_;
   Mailbox mailbox_;
@@ -158,10 +156,7 @@ class PodWatch {
   bool pods_listed_ = false, groups_listed_ = false;
   bool list_due_ = false;  ///< pods were listed, and PodGroups were not yet
   std::string complained_;
-  std::mutex sleep_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
-  std::thread thread_;
+  Periodic writer_;
   kube::Informer volcano_informer_, informer_;
 };
 

@@ -37,7 +37,7 @@ struct Consequence {
 /// Fails    kInvalid, kNotFound: what Apply or Submit would refuse.
 /// Threads  any; it reads only its arguments.
 /// Cost     loading the rows, three times.
-[[nodiscard]] Result<std::vector<Consequence>> what_if(const Engine::Tables& rows, const Options& options,
+[[nodiscard]] Result<std::vector<Consequence>> what_if(const Tables& rows, const Options& options,
                                                        const HypotheticalChange& supposed, Instant now);
 
 }  // namespace qm::admission

@@ -1,6 +1,9 @@
 #pragma once
-#include "qm/admission/engine.hpp"
 #include "qm/admission/forecast/eta.hpp"
+#include "qm/admission/options.hpp"
+#include "qm/admission/queries/explanation.hpp"
+#include "qm/admission/tables.hpp"
+#include "qm/base/result.hpp"
 
 #include <map>
 #include <optional>
@@ -23,6 +26,9 @@ struct Outlook {
   std::vector<WorkloadUid> names;  ///< by number
   forecast::RunTimes::Evidence evidence;
 };
+
+/// The start state for forecasts of this workload, or why there are none.
+[[nodiscard]] tl::expected<Outlook, Cause> outlook_of(const EngineState& state, const Workload& w, Instant now);
 
 /// When a pending workload will start, or why that is unknown.
 ///
@@ -51,7 +57,6 @@ struct When {
 /// Fails    kNotFound: the rows do not have it.
 /// Threads  any; it reads only its arguments.
 /// Cost     loading the rows and simulating 32 futures (forecast/eta.hpp): seconds with thousands of pending workloads.
-[[nodiscard]] Result<When> when(const Engine::Tables& rows, const Options& options, const WorkloadUid& uid,
-                                Instant now);
+[[nodiscard]] Result<When> when(const Tables& rows, const Options& options, const WorkloadUid& uid, Instant now);
 
 }  // namespace qm::admission

@@ -14,7 +14,7 @@ namespace qm::admission {
                                  quartermaster::v1::WhenResponse& response);
 
 /// Writes the same answer into a response.
-void put_when(const When& when, const Engine::Tables& rows, const WorkloadUid& uid, const rpc::Caller& caller,
-              Instant now, quartermaster::v1::WhenResponse& response);
+void put_when(const When& when, const Tables& rows, const WorkloadUid& uid, const rpc::Caller& caller, Instant now,
+              quartermaster::v1::WhenResponse& response);
 
 }  // namespace qm::admission

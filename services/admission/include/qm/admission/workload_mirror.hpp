@@ -1,16 +1,15 @@
 #pragma once
+#include "qm/admission/periodic.hpp"
 #include "qm/admission/pod_defaults.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/admission/workload.hpp"
 #include "qm/clock/clock.hpp"
 
 #include <chrono>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 
 namespace qm::admission {
 
@@ -58,7 +57,6 @@ class WorkloadMirror {
   Result<Json> find_or_create(const kube::Resource& at, const Target& target);
   Result<Json> mirrored(const Target& target);
   Result<Json> follow(const kube::Resource& at, const Target& target, Json now);
-  void run();
 
   kube::Client& client_;
   const DomainClock& clock_;
@@ -70,10 +68,7 @@ class WorkloadMirror {
   std::map<std::string, Json> left_;          ///< uid -> object in a namespace of another owner, or refused by limits
   std::map<WorkloadUid, Written> written_;    ///< what was last written
   std::string complained_;
-  std::mutex sleep_;
-  std::condition_variable wake_;
-  bool stopping_ = false;
-  std::thread thread_;
+  Periodic writer_;
   kube::Informer informer_;
 };
 

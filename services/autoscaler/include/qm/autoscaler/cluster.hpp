@@ -16,12 +16,11 @@
 
 namespace qm::autoscaler {
 
-/// The responsibilities of the autoscaler relative to other controllers of a cluster, from --set.
+/// The responsibilities of the autoscaler relative to other controllers of a cluster.
 struct ClusterSettings {
   std::string scaling = "auto";  ///< owner if the namespace names none: auto, quartermaster, karpenter, none, ...
   bool alone = false;            ///< observe=cluster: pods and nodes are read here, no other service publishes them
   Driver driver = Driver::kEc2;  ///< driver=karpenter: another controller launches instances for NodeClaims
-  static Result<ClusterSettings> parse(const std::map<std::string, std::string>& extra);
 };
 
 /// The NodePools: those of files, and those of the API server, which have precedence for equal names.

@@ -1,19 +1,16 @@
 #pragma once
-#include "qm/base/result.hpp"
 #include "qm/cost/engine.hpp"
-
-#include <map>
-#include <string>
+#include "qm/settings/table.hpp"
 
 namespace qm::cost {
 
-/// The settings of the service by `--set NAME=VALUE`.
+/// Settings of the service.
 struct Settings {
-  Options engine;      ///< settle=600: seconds after which a slice is posted
-  bool alone = false;  ///< observe=cluster: without the rest of the suite, from the nodes and pods of the API server
+  Options engine;
+  bool alone = false;  ///< nodes and pods are read from the API server; no other service publishes them
 };
 
-/// Fails    kInvalid with the setting's name: it does not exist, or its value is not valid.
-[[nodiscard]] Result<Settings> settings_of(const std::map<std::string, std::string>& given);
+/// The table of all settings. Other members of Options are constants of the service.
+[[nodiscard]] const settings::Table<Settings>& settings_table();
 
 }  // namespace qm::cost

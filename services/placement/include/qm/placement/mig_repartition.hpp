@@ -16,7 +16,8 @@ struct RepartitionCosts {
   std::int64_t enable = 100'000;                   ///< change of the MIG mode, which resets the GPU
 };
 
-/// Settings of MIG repartition for workloads that need instances and find none.
+/// Settings of MIG repartition for workloads that need instances and find none. An order itself evicts no pod; victims
+/// of a proposal are in admission's budget of disruptions. The budget here limits how often GPUs are reset.
 struct MigRepartitionOptions {
   bool on = false;
   std::set<std::string> pools;                ///< names of node pools that may be repartitioned; empty = all nodes

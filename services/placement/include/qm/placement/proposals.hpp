@@ -39,7 +39,8 @@ enum class ProposalState : std::uint8_t {
   kRecovering,  ///< gang recovery, no victims: remaining nodes of a gang that lost a node are held for its next attempt
 };
 
-/// Settings of defragmentation: whole nodes are reclaimed by migrating work to other nodes in use.
+/// Settings of defragmentation: whole nodes are reclaimed by migrating work to other nodes in use. Admission counts
+/// each migration in its budget of disruptions; the numbers here only pace the plans.
 struct DefragOptions {
   bool on = false;
   /// From a search without result, or the end of a plan, to the next search.

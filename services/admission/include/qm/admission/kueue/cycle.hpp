@@ -63,6 +63,7 @@ class Cycle {
   [[nodiscard]] const Tree& tree() const { return field_.tree; }
   /// For queries that do not change it.
   [[nodiscard]] QuotaState& field() { return field_; }
+  [[nodiscard]] const QuotaState& field() const { return field_; }
   /// Usage of the local queues, to be set before run().
   [[nodiscard]] UsageShares& usage() { return usage_; }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/webhook/policy.hpp"
+#include "qm/admission_policy/policy.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/service/host.hpp"
 
@@ -33,7 +33,7 @@ class ReadView {
   void lead(service::Host& host);
   void stand_by();
   [[nodiscard]] bool synced() const;  ///< namespaces, and local queues if the kind is served, were listed once
-  [[nodiscard]] std::shared_ptr<const View> current() const;
+  [[nodiscard]] std::shared_ptr<const admission_policy::View> current() const;
 
  private:
   struct Impl;

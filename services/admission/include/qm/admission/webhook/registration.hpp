@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission_policy/policy.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 #include "qm/kube/client.hpp"
@@ -13,7 +14,7 @@ namespace qm::admission::webhook {
 struct Registration {
   std::string name = "quartermaster";  ///< of both configurations
   std::string url;                     ///< "https://HOST:PORT"; empty = by the service
-  std::string service_ns = "quartermaster-system", service = "quartermaster-admission-webhook";
+  std::string service_ns{admission_policy::kHomeNamespace}, service = "quartermaster-admission-webhook";
   int service_port = 443;
   int timeout_seconds = 2;
   std::string only;  ///< "KEY=VALUE": only for namespaces with this label; empty = for all
@@ -35,7 +36,5 @@ struct Registration {
 ///
 /// Fails    as the client; kAborted after a concurrent write: call again.
 Status enrol(kube::Client& client, const Registration& registration, const std::string& bundle);
-
-inline constexpr std::string_view kRequiredLabel = "quartermaster.dev/webhook";
 
 }  // namespace qm::admission::webhook

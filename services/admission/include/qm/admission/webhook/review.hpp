@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/webhook/policy.hpp"
+#include "qm/admission_policy/policy.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 
@@ -18,7 +18,7 @@ class Review {
  public:
   static Result<Review> read(std::string_view body);
   /// Refers to this review.
-  [[nodiscard]] Subject subject() const;
+  [[nodiscard]] admission_policy::Subject subject() const;
   [[nodiscard]] const std::string& uid() const { return uid_; }
 
  private:
@@ -29,7 +29,7 @@ class Review {
 /// The responses. A patch is RFC 6902 in base64, omitted if nothing changes. A refusal has each finding as a cause.
 /// Findings of rules in warn mode become warnings, which clients show.
 [[nodiscard]] std::string answer(const Review& review, const Json& mutated);
-[[nodiscard]] std::string answer(const Review& review, const Verdict& verdict);
+[[nodiscard]] std::string answer(const Review& review, const admission_policy::Verdict& verdict);
 
 /// The patch from `before` to `after`: RFC 6902 add, remove and replace. Arrays of equal length are compared item
 /// by item. Others are replaced as a whole, or appended to if they only grew.

@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/webhook/policy.hpp"
+#include "qm/admission_policy/policy.hpp"
 #include "qm/http/http.hpp"
 #include "qm/metrics/metrics.hpp"
 
@@ -12,7 +12,8 @@ namespace qm::admission::webhook {
 /// The response to a request of the API server: POST /mutate and POST /validate with an AdmissionReview, GET /readyz.
 ///
 /// Threads  any; reads only its arguments.
-[[nodiscard]] http::Response respond(const http::Request& request, const Settings& settings, const View& view);
+[[nodiscard]] http::Response respond(const http::Request& request, const admission_policy::Settings& settings,
+                                     const admission_policy::View& view);
 
 struct ServerOptions {
   std::string address = "127.0.0.1";
@@ -27,8 +28,8 @@ struct ServerOptions {
 /// Counts   qm_webhook_reviews_total{path,answer}, qm_webhook_review_seconds{path}.
 class Server {
  public:
-  Server(ServerOptions options, Settings settings, std::function<std::shared_ptr<const View>()> view,
-         metrics::Registry& registry);
+  Server(ServerOptions options, admission_policy::Settings settings,
+         std::function<std::shared_ptr<const admission_policy::View>()> view, metrics::Registry& registry);
   ~Server();
   /// Starts with the first certificate, and switches to each later one.
   Status serve(const http::Identity& identity);

@@ -27,7 +27,7 @@ class Webhook {
   void lead(service::Host& host) { view_.lead(host); }
   void drain();  ///< as Server::drain
   void stop();
-  [[nodiscard]] std::shared_ptr<const View> view() const { return view_.current(); }
+  [[nodiscard]] std::shared_ptr<const admission_policy::View> view() const { return view_.current(); }
 
  private:
   kube::Ownership quota_, binding_;
@@ -42,12 +42,11 @@ class Webhook {
 /// null) a Job of a manifest is checked by the labels that its namespace has in the engine. A Job that the service
 /// builds from a spec is not checked: the service chooses its fields.
 /// Threads  any but that of the engine. The arguments must outlive the result.
-Result<SubmitRules> submit_rules(const std::map<std::string, std::string>& extra, const Webhook* webhook,
-                                 service::Host& host);
+SubmitRules submit_rules(const WebhookSettings& settings, const Webhook* webhook, service::Host& host);
 
-/// Empty if no webhook is configured; otherwise one that serves already.
-Result<std::unique_ptr<Webhook>> open_webhook(const std::map<std::string, std::string>& extra,
-                                              const ClusterSettings& cluster, const std::vector<std::string>& manifests,
-                                              kube::Client& client, metrics::Registry& registry);
+/// Null if no webhook is configured; otherwise one that serves already.
+std::unique_ptr<Webhook> open_webhook(const WebhookSettings& settings, const ClusterSettings& cluster,
+                                      const std::vector<std::string>& manifests, kube::Client& client,
+                                      metrics::Registry& registry);
 
 }  // namespace qm::admission::webhook

@@ -1,0 +1,18 @@
+#include "qm/admission/tables.hpp"
+
+namespace qm::admission {
+
+void Tables::commit() {
+  each([](auto& table) { table.commit(); });
+}
+
+void Tables::rollback() {
+  each([](auto& table) { table.rollback(); });
+}
+
+bool Tables::objects_changed() const {
+  return cluster_queues.dirty() || local_queues.dirty() || local_usage.dirty() || cohorts.dirty() || flavors.dirty() ||
+         priority_classes.dirty() || namespaces.dirty() || admission_checks.dirty() || budgets.dirty() || holds.dirty();
+}
+
+}  // namespace qm::admission

@@ -1,0 +1,23 @@
+#include "qm/autoscaler/settings.hpp"
+
+namespace qm::autoscaler {
+
+const settings::Table<Settings>& settings_table() {
+  using namespace settings;
+  constexpr auto cluster = &Settings::cluster;
+  static const settings::Table<Settings> table{
+      {"driver",
+       choice<Driver>({{"ec2", Driver::kEc2}, {"karpenter", Driver::kKarpenter}},
+                      "ec2, or karpenter where Karpenter launches NodeClaims"),
+       at(cluster, &ClusterSettings::driver), "Controller that launches instances."},
+      {"aws", text("the URL of an endpoint"), at(&Settings::aws),
+       "Endpoint of EC2 instead of that of the region; keys are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."},
+      {"observe", choice<bool>({{"bus", false}, {"cluster", true}}, "bus, or cluster where no qm-placement runs"),
+       at(cluster, &ClusterSettings::alone), "Source of nodes and pods."},
+      {"scaling", text("auto, quartermaster, karpenter, none, or the name of another controller"),
+       at(cluster, &ClusterSettings::scaling),
+       "Owner of scaling in a namespace that names none; none only explains what would be launched."}};
+  return table;
+}
+
+}  // namespace qm::autoscaler

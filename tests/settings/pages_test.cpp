@@ -1,0 +1,111 @@
+// docs/settings.md and the definitions in values.schema.json are made from the tables of the programs. `./qm docs` writes
+// both.
+#include "agent_settings.hpp"
+#include "qm/admission/settings.hpp"
+#include "qm/autoscaler/settings.hpp"
+#include "qm/cost/settings.hpp"
+#include "qm/placement/settings.hpp"
+#include "qm/settings/page.hpp"
+#include "qm/testing/golden.hpp"
+#include "qm/testing/testing.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace qm {
+namespace setting_pages_test {
+
+struct Program {
+  std::string name;  ///< without "qm-"
+  std::vector<settings::Setting> settings;
+};
+
+std::vector<Program> programs() {
+  return {{"admission", admission::settings_table().settings()},
+          {"placement", placement::settings_table().settings()},
+          {"autoscaler", autoscaler::settings_table().settings()},
+          {"telemetry", {}},
+          {"cost", cost::settings_table().settings()},
+          {"agent", agent::settings_table().settings()}};
+}
+
+constexpr const char* kHead = R"(# Settings
+
+This page is made by `./qm docs` from the tables of the programs. A test compares it with them. `PROGRAM --help` prints
+the same, and the flags that all programs have.
+
+A setting is given as `--set NAME=VALUE`, or in the values of the [chart](install.md) as `services.SERVICE.settings` and
+`agent.settings`, whose schema refuses other values. A program does not start with an unknown name or a value that is not
+allowed; it names the allowed values, or the nearest name. A duration has units: `90s`, `5m`, `1h30m`. A list is separated
+by commas.
+)";
+
+std::string page() {
+  std::string out = kHead;
+  for (const Program& program : programs()) {
+    out += fmt::format("\n## qm-{}\n\n", program.name);
+    out += program.settings.empty() ? "It has no settings of its own.\n" : settings::markdown(program.settings);
+  }
+  return out;
+}
+
+/// The definitions, one line for each setting.
+std::string definitions() {
+  std::string out = "  \"definitions\": {";
+  const char* comma = "";
+  for (const Program& program : programs()) {
+    const Json schema = settings::schema(program.settings);
+    out += fmt::format(
+        "{}\n    \"{}\": {{\n      \"type\": \"object\",\n      \"additionalProperties\": false,\n"
+        "      \"properties\": {{",
+        std::exchange(comma, ","), program.name);
+    const char* next = "\n";
+    for (const auto& [name, property] : schema["properties"].members())
+      out += fmt::format("{}        {}: {}", std::exchange(next, ",\n"), Json(name).dump(), property.dump());
+    out += program.settings.empty() ? "}\n    }" : "\n      }\n    }";
+  }
+  return out + "\n  }\n}\n";
+}
+
+std::string file(const std::string& path) { return std::string(QM_SOURCE_DIR) + "/" + path; }
+const std::string kSchema = "deploy/helm/quartermaster/values.schema.json";
+
+TEST(SettingPages, ThePageIsMadeFromTheTables) {
+  EXPECT_TRUE(testing::matches_golden(file("docs/settings.md"), page()));
+}
+
+TEST(SettingPages, TheSchemaOfTheChartIsMadeFromTheTables) {
+  const std::string text = testing::read_file(file(kSchema));
+  const auto at = text.find("  \"definitions\": {");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_TRUE(testing::matches_golden(file(kSchema), text.substr(0, at) + definitions()));
+}
+
+TEST(SettingPages, EachServiceOfTheChartRefersToItsDefinition) {
+  const auto schema = Json::parse(testing::read_file(file(kSchema)));
+  ASSERT_TRUE(schema) << schema.error().to_string();
+  const Json& values = (*schema)["properties"];
+  for (const Program& program : programs()) {
+    const Json& part = program.name == "agent" ? values["agent"] : values["services"]["properties"][program.name];
+    EXPECT_EQ(part["properties"]["settings"]["$ref"].string(), "#/definitions/" + program.name);
+    EXPECT_EQ((*schema)["definitions"][program.name]["properties"].size(), program.settings.size()) << program.name;
+  }
+}
+
+// A reader sees the name, the allowed values and one sentence of each setting.
+TEST(SettingPages, EachSettingIsDescribedInOneSentence) {
+  for (const Program& program : programs()) {
+    for (const auto& setting : program.settings) {
+      SCOPED_TRACE(program.name + " " + setting.name);
+      EXPECT_THAT(setting.name, ::testing::MatchesRegex("[a-z]+(-[a-z]+)*"));
+      EXPECT_TRUE(setting.help.ends_with('.'));
+      EXPECT_EQ(setting.help.find(". "), std::string::npos);
+      EXPECT_FALSE(setting.form.allowed.empty());
+      EXPECT_FALSE(setting.form.allowed.ends_with('.'));
+    }
+  }
+}
+
+}  // namespace setting_pages_test
+}  // namespace qm
