@@ -27,11 +27,11 @@ settings::Kind<Mode> mode() {
       {{"enforce", Mode::kEnforce}, {"warn", Mode::kWarn}, {"mutate", Mode::kMutate}, {"off", Mode::kOff}});
 }
 
-using Modes = std::map<std::string, Mode>;
+using RuleModes = std::map<std::string, Mode>;
 
-settings::Kind<Modes> rule_modes() {
-  const auto read = [](const std::string& value) -> std::optional<Modes> {
-    Modes out;
+settings::Kind<RuleModes> rule_modes() {
+  const auto read = [](const std::string& value) -> std::optional<RuleModes> {
+    RuleModes out;
     for (const auto& one : settings::split(value, ',')) {
       const auto colon = one.find(':');
       const auto name = one.substr(0, colon);
@@ -48,11 +48,11 @@ settings::Kind<Modes> rule_modes() {
           {}};
 }
 
-using RequiredLabels = std::vector<RequiredLabel>;
+using LabelList = std::vector<RequiredLabel>;
 
-settings::Kind<RequiredLabels> required_labels() {
-  const auto read = [](const std::string& value) -> std::optional<RequiredLabels> {
-    RequiredLabels out;
+settings::Kind<LabelList> required_labels() {
+  const auto read = [](const std::string& value) -> std::optional<LabelList> {
+    LabelList out;
     for (const auto& one : settings::split(value, ',')) {
       const auto equals = one.find('=');
       RequiredLabel label{one.substr(0, equals), {}};
@@ -81,7 +81,7 @@ const settings::Table<Settings>& settings_table() {
     return settings::list<Texts>(fmt::format("{}, separated by commas", what));
   };
   const auto policy_file = into([](Settings& out, const std::string& path) { return read_policy_file(path, out); });
-  const auto modes_of_rules = into([](Settings& out, const Modes& modes) {
+  const auto modes_of_rules = into([](Settings& out, const RuleModes& modes) {
     for (const auto& [rule, mode] : modes) out.rules[rule] = mode;
   });
   const Property scheduler{
@@ -92,9 +92,9 @@ const settings::Table<Settings>& settings_table() {
       {"webhook-policy-file", text("the path of a WebhookPolicy"), policy_file,
        "File with the modes of the rules and facts about the cluster; the settings below override it."},
       {"webhook-policy", mode(), at(&Settings::mode), "Mode of the rules in namespaces without a mode."},
-      {"webhook-rules", rule_modes(), modes_of_rules, "Modes of single rules."},
+      {"webhook-rules", rule_modes(), modes_of_rules, "RuleModes of single rules."},
       {"webhook-labels", required_labels(),
-       into([](Settings& out, RequiredLabels labels) { out.required_labels = std::move(labels); }),
+       into([](Settings& out, LabelList labels) { out.required_labels = std::move(labels); }),
        "Labels that GPU pods must have."},
       {"webhook-gate-pods", boolean(), at(&Settings::gate_pods), "Pods are gated; otherwise only Jobs are held."},
       {"webhook-scheduler", text("the name of a scheduler, or none to keep that of the pod"), scheduler,
