@@ -92,7 +92,7 @@ const settings::Table<Settings>& settings_table() {
       {"webhook-policy-file", text("the path of a WebhookPolicy"), policy_file,
        "File with the modes of the rules and facts about the cluster; the settings below override it."},
       {"webhook-policy", mode(), at(&Settings::mode), "Mode of the rules in namespaces without a mode."},
-      {"webhook-rules", rule_modes(), modes_of_rules, "RuleModes of single rules."},
+      {"webhook-rules", rule_modes(), modes_of_rules, "Modes of single rules."},
       {"webhook-labels", required_labels(),
        into([](Settings& out, LabelList labels) { out.required_labels = std::move(labels); }),
        "Labels that GPU pods must have."},
