@@ -18,8 +18,6 @@ namespace qm::placement {
 [[nodiscard]] std::int32_t installed(const NodeFacts& facts, const mig::Definitions& layouts);
 /// How many times the node advertises each device of the resource.
 [[nodiscard]] std::int64_t replicas_of(const NodeFacts& facts, const std::string& resource);
-/// MIG devices and GPUs that the node advertises.
-[[nodiscard]] mig::Capacity advertised(const NodeFacts& facts);
 /// Whether the order evicts no work now: it waits, or it has ended.
 [[nodiscard]] bool evicts_none(const relayout::Row& row);
 
