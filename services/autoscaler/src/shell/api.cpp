@@ -115,8 +115,8 @@ pb::CapacityPlan plan_for(const Engine& engine, Instant now, const rpc::Caller& 
     const bool own = !claim.for_uid.empty() && caller.sees(engine.namespace_of(claim.for_uid));
     if (launching && (caller.everything || own)) *out.add_requested() = claim_for(name, claim, engine, caller);
   }
-  const Engine::Sees sees = [&](const std::string& ns) { return caller.sees(ns); };
-  for (auto& line : engine.explain(now, SIZE_MAX, caller.everything ? Engine::Sees() : sees))
+  const Sees sees = [&](const std::string& ns) { return caller.sees(ns); };
+  for (auto& line : engine.explain(now, SIZE_MAX, caller.everything ? Sees() : sees))
     out.add_explanations(std::move(line));
   return out;
 }

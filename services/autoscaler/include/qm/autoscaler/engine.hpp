@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -100,6 +101,11 @@ struct Output {
   std::optional<Instant> wake_at;
 };
 
+/// Whether a caller sees the workloads of the namespace.
+using Sees = std::function<bool(const std::string& ns)>;
+
+struct EngineParts;
+
 /// Decides on cloud capacity: launches instances for demand, terminates empty instances, and answers a spot notice
 /// with a checkpoint order, an eviction and a replacement.
 ///
@@ -141,6 +147,7 @@ class Engine {
   using Output = autoscaler::Output;
 
   Engine(std::vector<InstanceType> catalog, Options options = {});
+  ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -149,124 +156,20 @@ class Engine {
   void commit();
   [[nodiscard]] std::uint64_t digest() const;
 
-  [[nodiscard]] const Tables& tables() const { return tables_; }
-  [[nodiscard]] Tables& mutable_tables() { return tables_; }  ///< for the repository's restore
-  [[nodiscard]] Instant now() const { return now_; }          ///< of the last step
+  [[nodiscard]] const Tables& tables() const;
+  [[nodiscard]] Tables& mutable_tables();  ///< for the repository's restore
+  [[nodiscard]] Instant now() const;       ///< of the last step
   [[nodiscard]] const InstanceType* type(const std::string& name) const;
   /// One explanation per pending gang: what is launched for it, or why nothing is. Then one for each static pool that
   /// does not have its number of instances.
   /// With `sees`, only of gangs in the namespaces for which it returns true.
-  using Sees = std::function<bool(const std::string& ns)>;
   [[nodiscard]] std::vector<std::string> explain(Instant now, std::size_t most = SIZE_MAX, const Sees& sees = {}) const;
   [[nodiscard]] std::string namespace_of(const WorkloadUid& uid) const;  ///< empty if not known
   /// The number of instances that each static pool has or gets, without those that are being terminated.
   [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
 
  private:
-  // engine.cpp: facts
-  void apply(const Tick&) {}
-  void apply(const PoolsApplied& c);
-  void apply(const DemandUpdated& c);
-  void apply(const InstancesListed& c);
-  void apply(const SpotPricesUpdated& c);
-  void apply(const NodeUpdated& c);
-  void apply(const AssignmentUpdated& c);
-  void apply(const WorkloadUpdated& c);
-  void apply(const SpotNoticeUpdated& c);
-  void apply(const AckUpdated& c);
-  void apply(const HealthUpdated& c);
-  void apply(const LaunchEnded& c);
-  void apply(const TerminateEnded& c);
-  void apply(const GroupRefused& c);
-  void apply(const OwnersUpdated& c);
-  void apply(const SaveRequested& c);
-  void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
-  NodeRow& mark(const NodeName& node);
-  void forget_node(const NodeName& node);
-  void enter(const ClaimName& claim, ClaimState state, const std::string& reason);
-  void forget_claim(const ClaimName& claim);
-  void mark_changed(const ClaimName& claim) { changed_claims_.insert(claim); }
-  [[nodiscard]] const NodeRow* node_of(const Claim& claim) const;
-  [[nodiscard]] const OwnerRow* other_owner(const DemandUpdated::Item& item) const;
-  [[nodiscard]] bool scales_somewhere() const;
-
-  // launch.cpp: demand to instances
-  struct FreeCapacity;
-  struct Fit;
-  struct Usage;
-  struct Offer;
-  using CapacityByClaim = std::map<ClaimName, FreeCapacity>;
-  enum class Cover { kOpen, kCovered, kPaused };
-  void cover_demand();
-  [[nodiscard]] std::optional<DemandUpdated::Item> affordable_part(const DemandUpdated::Item& item,
-                                                                   const std::map<std::string, Usage>& usage,
-                                                                   std::int64_t launches) const;
-  [[nodiscard]] std::string subject_of(const DemandUpdated::Item& item) const;
-  Cover review(const DemandUpdated::Item& item);
-  bool provide(const DemandUpdated::Item& item, CapacityByClaim& capacities, std::map<std::string, Usage>& usage,
-               std::int64_t& launches);
-  void promise(const AttemptId& id, Plan plan);
-  void withdraw(const WorkloadUid& uid);
-  [[nodiscard]] std::string title_of(
-      const AttemptId& id) const;  ///< "namespace/name"; its uid and attempt until the name is known
-  void pause(const WorkloadUid& uid);
-  void end_lapsed_plans();
-  [[nodiscard]] bool doomed(const Claim& claim) const;
-  [[nodiscard]] CapacityByClaim capacity_of_launches() const;
-  [[nodiscard]] std::map<std::string, Usage> usage() const;
-  /// Why no type of these NodePools fits, and the change that would make one fit.
-  [[nodiscard]] std::string no_type(const std::vector<PodSet>& sets, const std::vector<const Pool*>& pools) const;
-  [[nodiscard]] std::optional<Offer> cheapest(const std::vector<PodSet>& sets,
-                                              const std::map<std::string, Usage>& usage, std::string* why) const;
-  [[nodiscard]] std::int64_t nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,
-                                       const InstanceType& type, const std::string& zone, Market market) const;
-  void known_zones(const InstanceType& type, std::vector<std::string>& zones) const;
-  void launch(const ClaimName& name, const Claim& claim, const Pool& pool);
-  [[nodiscard]] std::vector<Offering> offerings(const Pool& pool, const InstanceType& type,
-                                                const std::vector<PodSet>& sets) const;
-  [[nodiscard]] std::optional<HourlyRate> price(const InstanceType& type, const Offering& offering,
-                                                const Pool& pool) const;
-
-  // replicas.cpp: pools with a number of instances
-  void keep_replicas();
-  [[nodiscard]] std::optional<Offer> cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const;
-  [[nodiscard]] std::set<ClaimName> surplus_replicas(const std::vector<ClaimName>& candidates) const;
-  void explain_replicas(std::vector<std::string>& lines) const;
-
-  // retire.cpp: instances that start late or not at all, and those that are not needed
-  void join_nodes();
-  void time_out();
-  void end_drained();
-  void retire_empty();
-  void keep(const ClaimName& name, const std::string& reason);
-  void terminate(const ClaimName& name, const std::string& reason);
-  void drain(const NodeName& node, const std::string& reason, std::optional<Instant> deadline);
-  void end_drain(const NodeName& node);
-
-  // groups.cpp: instances that an Auto Scaling group launches
-  [[nodiscard]] const Pool* pool_of_group(const std::string& group) const;
-  [[nodiscard]] std::optional<ClaimName> claim_for(const InstanceFact& fact) const;
-  void size_groups();
-  void give_up(const ClaimName& name, const std::string& reason);
-
-  // spot.cpp: notices, orders, evictions
-  void answer_notices();
-  void answer_saves();
-  void order_saving(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,
-                    const std::string& reason);
-  void close_orders();
-
-  [[nodiscard]] std::optional<Instant> next_timer() const;
-  void check_laws() const;
-
-  std::map<std::string, InstanceType> catalog_;
-  Options options_;
-  Tables tables_;
-  // State of the current step.
-  Instant now_{};
-  Output out_;
-  std::set<ClaimName> changed_claims_;
-  bool more_replicas_ = false;  // further ones are launched a moment later
+  std::unique_ptr<EngineParts> parts_;
 };
 
 }  // namespace qm::autoscaler

@@ -1,5 +1,5 @@
 // Labels that the requirements of a pool leave open.
-#include "offer.hpp"
+#include "launch/offer.hpp"
 #include "qm/base/parse.hpp"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 namespace qm::autoscaler {
 
 /// The part of the limits that a pool's instances use.
-struct Engine::Usage {
+struct Usage {
   std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0, instances = 0;
 
   void add(const InstanceType& t, std::int64_t nodes) {
@@ -46,7 +46,7 @@ struct Engine::Usage {
 };
 
 /// Instances of one kind that can be requested from a pool.
-struct Engine::Offer {
+struct Offer {
   const Pool* pool = nullptr;
   const InstanceType* type = nullptr;
   Offering offering;

@@ -1,0 +1,49 @@
+// Explanations of the demand.
+#include "explanation.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace qm::autoscaler {
+namespace {
+
+std::string launched_by(const OwnerRow& other) {
+  return other.owner == "none" ? "no autoscaler launches nodes for its namespace"
+                               : fmt::format("{} launches the nodes of its namespace", other.owner);
+}
+
+}  // namespace
+
+std::vector<std::string> Explanation::explain(Instant now, std::size_t most, const Sees& sees) const {
+  std::vector<std::string> lines;
+  const auto in_use = facts_.usage();
+  for (const auto& [uid, item] : tables_.demand) {
+    if (lines.size() >= most) break;
+    if (sees && !sees(facts_.namespace_of(uid))) continue;
+    const Plan* plan = tables_.plans.find(uid);
+    std::string what;
+    if (plan != nullptr && plan->promised_attempt > 0) {
+      const Claim* first = plan->claims.empty() ? nullptr : tables_.claims.find(plan->claims.front());
+      what = fmt::format("{} instance(s) of {} {} are expected by {}", plan->claims.size(), first ? first->type : "?",
+                         first ? name_of(first->market) : "?", to_rfc3339(plan->ready_by));
+    } else if (plan != nullptr && plan->not_before > now) {
+      what = fmt::format(
+          "instances were launched for it {} time(s), and placement did not use them; no others are launched before {}",
+          plan->fruitless, to_rfc3339(plan->not_before));
+    } else if (const auto offer = offers_.cheapest(item.pod_sets, in_use, &what)) {
+      what = "instances are launched in the next step";
+      if (const OwnerRow* other = facts_.other_owner(item)) {
+        what = fmt::format("{}; Quartermaster would launch {} x {} {} at {} USD/h", launched_by(*other), offer->nodes,
+                           offer->type->name, name_of(offer->offering.market), offer->per_hour.to_usd(2));
+      }
+    } else if (const OwnerRow* other = facts_.other_owner(item)) {
+      what = fmt::format("{}; for Quartermaster: {}", launched_by(*other), what);
+    }
+    lines.push_back(fmt::format("{} for {:.0f} s: {}", facts_.subject_of(item), seconds(now - item.since), what));
+  }
+  if (!sees) static_pools_.explain_replicas(lines);
+  return lines;
+}
+
+}  // namespace qm::autoscaler

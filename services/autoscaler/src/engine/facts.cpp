@@ -1,0 +1,90 @@
+// Queries about single rows.
+#include "facts.hpp"
+
+#include <algorithm>
+
+namespace qm::autoscaler {
+
+const InstanceType* Facts::type(const std::string& name) const {
+  auto it = state_.catalog.find(name);
+  return it == state_.catalog.end() ? nullptr : &it->second;
+}
+
+const OwnerRow* Facts::other_owner(const DemandUpdated::Item& item) const {
+  std::string ns = item.ns;
+  if (const WorkloadRow* known = tables_.workloads.find(item.id.uid); ns.empty() && known != nullptr) ns = known->ns;
+  const OwnerRow* row = ns.empty() ? nullptr : tables_.owners.find(ns);
+  if (row == nullptr) row = tables_.owners.find("");
+  return row == nullptr || row->ours ? nullptr : row;
+}
+
+bool Facts::scales_somewhere() const {
+  if (tables_.owners.find("") == nullptr) return true;
+  for (const auto& [ns, row] : tables_.owners) {
+    if (row.ours) return true;
+  }
+  return false;
+}
+
+const NodeRow* Facts::node_of(const Claim& claim) const {
+  const NodeRow* node = claim.node.empty() ? nullptr : tables_.nodes.find(claim.node);
+  if (node == nullptr || !node->known) return nullptr;
+  return node->instance.empty() || node->instance == claim.instance ? node : nullptr;
+}
+
+bool Facts::doomed(const Claim& c) const {
+  const NodeRow* node = tables_.nodes.find(c.node);
+  return node != nullptr && (node->instance.empty() || node->instance == c.instance) &&
+         (node->taken_at || node->broken);
+}
+
+std::string Facts::title_of(const AttemptId& id) const {
+  const WorkloadRow* row = tables_.workloads.find(id.uid);
+  return row == nullptr || row->name.empty() ? id.to_string() : row->ns + "/" + row->name;
+}
+
+std::string Facts::subject_of(const DemandUpdated::Item& item) const {
+  if (!item.runs) return title_of(item.id) + " is pending";
+  std::int64_t pods = 0;
+  for (const PodSet& set : item.pod_sets) pods += set.count;
+  return fmt::format("{} runs without {} of its pods", title_of(item.id), pods);
+}
+
+std::string Facts::namespace_of(const WorkloadUid& uid) const {
+  if (const WorkloadRow* row = tables_.workloads.find(uid); row != nullptr && !row->ns.empty()) return row->ns;
+  const auto* item = tables_.demand.find(uid);
+  return item == nullptr ? std::string() : item->ns;
+}
+
+std::map<std::string, Usage> Facts::usage() const {
+  std::map<std::string, Usage> out;
+  for (const auto& [name, c] : tables_.claims) {
+    if (c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
+    if (const InstanceType* t = type(c.type)) out[c.pool].add(*t, 1);
+  }
+  return out;
+}
+
+const Pool* Facts::pool_of_group(const std::string& group) const {
+  if (group.empty()) return nullptr;
+  for (const auto& [name, pool] : tables_.pools) {
+    if (pool.group == group) return &pool;
+  }
+  return nullptr;
+}
+
+std::optional<ClaimName> Facts::claim_for(const InstanceFact& fact) const {
+  if (fact.stopped) return std::nullopt;
+  const ClaimName* best = nullptr;
+  const auto rank = [&](const ClaimName& name) {
+    const Claim& c = *tables_.claims.find(name);
+    return std::tuple(c.type != fact.type || c.market != fact.market, c.requested, name);
+  };
+  for (const auto& [name, c] : tables_.claims) {
+    if (c.group != fact.group || c.state != ClaimState::kRequested || !c.instance.empty()) continue;
+    if (best == nullptr || rank(name) < rank(*best)) best = &name;
+  }
+  return best == nullptr ? std::nullopt : std::optional(*best);
+}
+
+}  // namespace qm::autoscaler

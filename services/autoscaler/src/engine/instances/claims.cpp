@@ -1,0 +1,84 @@
+// The life of a claim.
+#include "instances/claims.hpp"
+
+#include "qm/base/assert.hpp"
+
+#include <algorithm>
+
+namespace qm::autoscaler {
+
+void Claims::enter(const ClaimName& name, ClaimState state, const std::string& reason) {
+  Claim& c = tables_.claims.edit(name);
+  c.state = state;
+  c.changed = state_.now;
+  c.reason = reason;
+  mark_changed(name);
+}
+
+void Claims::forget_claim(const ClaimName& name) {
+  state_.out.instances.push_back({name, *tables_.claims.find(name), true});
+  tables_.claims.erase(name);
+}
+
+NodeRow& Claims::mark(const NodeName& node) {
+  const bool fresh = !tables_.nodes.contains(node);
+  NodeRow& row = tables_.nodes.edit(node);
+  if (fresh) row.since = state_.now;
+  return row;
+}
+
+void Claims::forget_node(const NodeName& name) {
+  const NodeRow* node = tables_.nodes.find(name);
+  if (node == nullptr) return;
+  if (node->drain_requested) end_drain(name);
+  tables_.nodes.erase(name);
+}
+
+void Claims::launch(const ClaimName& name, const Claim& c, const Pool& pool) {
+  tables_.claims.insert(name, c);
+  if (c.group.empty()) state_.out.launches.push_back({name, c, pool});  // else the group grows by it
+  mark_changed(name);
+}
+
+void Claims::keep(const ClaimName& name, const std::string& reason) {
+  const NodeName node = tables_.claims.find(name)->node;
+  if (tables_.nodes.find(node)->drain_requested) end_drain(node);
+  enter(name, ClaimState::kReady, reason);
+}
+
+void Claims::terminate(const ClaimName& name, const std::string& reason) {
+  const NodeRow* node = facts_.node_of(*tables_.claims.find(name));
+  QM_ASSERT(node == nullptr || node->pods == 0 || (node->taken_at && *node->taken_at <= state_.now),
+            "claim {} is terminated with {} pods on its node", name, node->pods);
+  enter(name, ClaimState::kTerminating, reason);
+  const Claim& c = *tables_.claims.find(name);
+  state_.out.terminations.push_back({name, c.instance, state_.now, c.group});
+}
+
+void Claims::drain(const NodeName& name, const std::string& reason, std::optional<Instant> deadline) {
+  const NodeRow& known = *tables_.nodes.find(name);
+  if (known.drain_requested && known.drain_reason == reason) return;
+  NodeRow& node = tables_.nodes.edit(name);
+  node.drain_requested = true;
+  node.drain_confirmed = false;
+  node.drain_reason = reason;
+  state_.out.drains.push_back({name, reason, deadline, false, state_.now});
+}
+
+void Claims::end_drain(const NodeName& name) {
+  NodeRow& node = tables_.nodes.edit(name);
+  state_.out.drains.push_back({name, node.drain_reason, std::nullopt, true, state_.now});
+  node.drain_requested = node.drain_confirmed = false;
+}
+
+void Claims::give_up(const ClaimName& name, const std::string& reason) {
+  const Claim& c = *tables_.claims.find(name);
+  const Offering offering{c.type, c.zone, c.market, c.group};
+  const Instant until = state_.now + options_.capacity_memory;
+  if (const Instant* known = tables_.blocked.find(offering); known == nullptr || *known != until) {
+    tables_.blocked.insert(offering, until);
+  }
+  enter(name, ClaimState::kFailed, reason);
+}
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,46 @@
+#pragma once
+#include "facts.hpp"
+#include "state.hpp"
+
+#include <optional>
+#include <string>
+
+namespace qm::autoscaler {
+
+/// The life of a claim: requested, launched, drained, terminated. The only writer of its state.
+class Claims {
+ public:
+  Claims(State& state, const Facts& facts)
+      : state_(state), options_(state.options), tables_(state.tables), facts_(facts) {}
+
+  /// Publishes the claim at the end of the step.
+  void mark_changed(const ClaimName& claim) { state_.changed_claims.insert(claim); }
+  /// Changes the state of the claim.
+  void enter(const ClaimName& claim, ClaimState state, const std::string& reason);
+  /// Deletes the row.
+  void forget_claim(const ClaimName& claim);
+  /// The row of a node for writing, also of a node that placement has not published yet.
+  NodeRow& mark(const NodeName& node);
+  /// Deletes the row of the node, and its drain.
+  void forget_node(const NodeName& node);
+  /// Stores the claim and sends the request to launch its instance.
+  void launch(const ClaimName& name, const Claim& claim, const Pool& pool);
+  /// Reverts a drain: the instance stays in service.
+  void keep(const ClaimName& name, const std::string& reason);
+  /// Sends the request to terminate the instance.
+  void terminate(const ClaimName& name, const std::string& reason);
+  /// Publishes the drain of the node.
+  void drain(const NodeName& node, const std::string& reason, std::optional<Instant> deadline);
+  /// Withdraws the drain.
+  void end_drain(const NodeName& node);
+  /// An instance that does not start now will not start immediately either: the next cheapest offering is tried.
+  void give_up(const ClaimName& name, const std::string& reason);
+
+ private:
+  State& state_;
+  const Options& options_;
+  Tables& tables_;
+  const Facts& facts_;
+};
+
+}  // namespace qm::autoscaler

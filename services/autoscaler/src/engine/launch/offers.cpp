@@ -1,0 +1,233 @@
+// Offerings and prices.
+#include "launch/offers.hpp"
+
+#include "launch/fit.hpp"
+#include "qm/base/assert.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+namespace qm::autoscaler {
+namespace {
+
+template <typename T>
+bool contains(const std::vector<T>& list, const T& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+}  // namespace
+
+// The number of instances that the gang needs of this offering, counted one by one; 0 = impossible with it.
+std::int64_t Offers::nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,
+                               const InstanceType& t, const std::string& zone, Market market) const {
+  std::vector<FreeCapacity> open;
+  for (const PodSet& set : sets) {
+    if (set.count == 0) continue;
+    if (!accepts(set.shape, pool, labels, t, zone, market)) return 0;
+    std::int64_t pods = set.count;
+    for (FreeCapacity& capacity : open) pods -= capacity.take(set.shape, pods);
+    while (pods > 0) {
+      FreeCapacity& capacity = open.emplace_back(t);
+      const std::int64_t n = capacity.take(set.shape, pods);
+      // Above the limit of one step the count is irrelevant: the caller reports it.
+      if (n == 0) return 0;
+      if (static_cast<std::int64_t>(open.size()) > options_.max_launches) return options_.max_launches + 1;
+      pods -= n;
+    }
+  }
+  return static_cast<std::int64_t>(open.size());
+}
+
+std::vector<Offering> Offers::offerings(const Pool& pool, const InstanceType& t,
+                                        const std::vector<PodSet>& sets) const {
+  std::vector<Offering> out;
+  // On-demand first: at the same price an instance without interruptions is better.
+  for (const Market market : {Market::kOnDemand, Market::kSpot}) {
+    if (std::find(pool.markets.begin(), pool.markets.end(), market) == pool.markets.end()) continue;
+    std::vector<std::string> zones = pool.zones;
+    if (!pool.group.empty()) {
+      if (zones.size() != 1) zones = {std::string()};  // the group selects among its zones
+    } else if (zones.empty()) {
+      // Any zone: those that a pod selects, those with a price, and the cloud's choice.
+      for (const auto& set : sets) {
+        auto it = set.shape.node_selector.find(std::string(words::kZone));
+        if (set.count > 0 && it != set.shape.node_selector.end() && !contains(zones, it->second))
+          zones.push_back(it->second);
+      }
+      if (market == Market::kSpot) {
+        const auto& rows = tables_.spot_prices.rows();
+        for (auto it = rows.lower_bound({t.name, ""}); it != rows.end() && it->first.first == t.name; ++it) {
+          if (!contains(zones, it->first.second)) zones.push_back(it->first.second);
+        }
+      }
+      if (pool.not_zones.empty()) {
+        zones.emplace_back();
+      } else {
+        // The cloud would select among all zones: only known zones can be requested.
+        known_zones(t, zones);
+        std::erase_if(zones, [&](const auto& zone) { return contains(pool.not_zones, zone); });
+      }
+    }
+    for (auto& zone : zones) out.push_back({t.name, std::move(zone), market, pool.group});
+  }
+  return out;
+}
+
+// Appends the zones of prices, instances and other pools, in order of name.
+void Offers::known_zones(const InstanceType& t, std::vector<std::string>& zones) const {
+  std::set<std::string> names;
+  const auto& rows = tables_.spot_prices.rows();
+  for (auto it = rows.lower_bound({t.name, ""}); it != rows.end() && it->first.first == t.name; ++it)
+    names.insert(it->first.second);
+  for (const auto& [name, claim] : tables_.claims) names.insert(claim.zone);
+  for (const auto& [name, pool] : tables_.pools) names.insert(pool.zones.begin(), pool.zones.end());
+  names.erase("");
+  for (const auto& zone : names) {
+    if (!contains(zones, zone)) zones.push_back(zone);
+  }
+}
+
+std::optional<HourlyRate> Offers::price(const InstanceType& t, const Offering& o, const Pool& pool) const {
+  if (o.market == Market::kOnDemand) return t.on_demand;
+  if (const PriceRow* row = tables_.spot_prices.find({o.type, o.zone})) return row->rate;
+  // Without a price there is no reason to prefer spot; a spot-only pool uses it at its upper bound.
+  if (std::find(pool.markets.begin(), pool.markets.end(), Market::kOnDemand) != pool.markets.end()) return std::nullopt;
+  return t.on_demand;
+}
+
+std::string Offers::no_type(const std::vector<PodSet>& sets, const std::vector<const Pool*>& pools) const {
+  const Pool* changed = nullptr;
+  const InstanceType* allowed = nullptr;
+  for (const Pool* pool : pools) {
+    const auto labels = chosen_labels(*pool, sets);
+    if (!labels || !pool->group.empty()) continue;  // a group has fixed types
+    for (const auto& [name, t] : state_.catalog) {
+      const bool fits = std::ranges::any_of(offerings(*pool, t, sets), [&](const Offering& o) {
+        return price(t, o, *pool) && nodes_for(sets, *pool, *labels, t, o.zone, o.market) > 0;
+      });
+      if (!fits || (allowed != nullptr && allowed->on_demand.per_hour <= t.on_demand.per_hour)) continue;
+      changed = pool;
+      allowed = &t;
+    }
+  }
+  if (allowed != nullptr) {
+    return fmt::format(
+        "no NodePool allows an instance type that its pods fit on; allow {} in spec.template.spec.requirements of "
+        "NodePool {}",
+        allowed->name, changed->name);
+  }
+  for (const PodSet& set : sets) {
+    const bool fits = set.count == 0 || std::ranges::any_of(state_.catalog, [&](const auto& known) {
+                        return FreeCapacity(known.second).take(set.shape, 1) > 0;
+                      });
+    if (!fits) {
+      return fmt::format("no instance type of the price catalog fits a pod of pod set {}; make its pods smaller",
+                         set.name);
+    }
+  }
+  return "no NodePool matches the node selector, the affinity and the tolerations of its pods; change them, or labels, "
+         "taints and requirements of a NodePool";
+}
+
+std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
+                                      std::string* why) const {
+  std::vector<const Pool*> pools;
+  // A static pool has its instances independent of demand, and no others.
+  for (const auto& [name, pool] : tables_.pools) {
+    if (!pool.is_static()) pools.push_back(&pool);
+  }
+  std::stable_sort(pools.begin(), pools.end(), [](const Pool* a, const Pool* b) { return a->weight > b->weight; });
+  bool fits = false, large = false, blocked = false, zoneless = false;
+  std::map<std::pair<std::string, std::string>,
+           std::pair<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::string>>
+      limited;  ///< by NodePool and resource
+  std::string contested;
+  for (const Pool* pool : pools) {
+    std::optional<Offer> best;
+    const auto in_use = usage.find(pool->name);
+    const auto labels = chosen_labels(*pool, sets);
+    if (!labels) {
+      if (contested.empty()) contested = contested_label(*pool, sets);
+      continue;
+    }
+    for (const auto& type_name : pool->instance_types) {
+      const InstanceType* t = facts_.type(type_name);
+      if (t == nullptr) continue;
+      auto offered = offerings(*pool, *t, sets);
+      zoneless |= offered.empty() && !pool->markets.empty();
+      for (auto& offering : offered) {
+        const auto rate = price(*t, offering, *pool);
+        const std::int64_t nodes = rate ? nodes_for(sets, *pool, *labels, *t, offering.zone, offering.market) : 0;
+        if (nodes == 0) continue;
+        fits = true;
+        Usage after = in_use == usage.end() ? Usage{} : in_use->second;
+        after.add(*t, nodes);
+        const Instant* until = tables_.blocked.find(offering);
+        if (nodes > options_.max_launches) {
+          large = true;
+        } else if (!after.beyond(*pool).empty()) {
+          // Of several types, the one that exceeds the limit by the least.
+          const auto key = std::pair(pool->name, std::string(after.beyond(*pool)));
+          const auto least = std::tuple(after.gpus, after.cpu_milli, nodes);
+          const auto [known, first] = limited.try_emplace(key, least, "");
+          if (first || least < known->second.first)
+            known->second = {least, after.limit_text(*pool, in_use == usage.end() ? Usage{} : in_use->second)};
+        } else if (until != nullptr && *until > state_.now) {
+          blocked = true;
+        } else if (const Money cost = Money::nano(rate->per_hour.nano() * nodes); !best || cost < best->per_hour) {
+          best = Offer{pool, t, std::move(offering), nodes, cost, *labels};
+        }
+      }
+    }
+    if (best) return best;
+  }
+  if (why != nullptr) {
+    std::vector<std::string> limits;
+    for (const auto& [key, one] : limited) limits.push_back(one.second);
+    *why = pools.empty() ? (tables_.pools.size() == 0 ? "no NodePool is configured"
+                                                      : "each NodePool is static: spec.replicas is set")
+           : !fits && zoneless
+               ? "the NodePools exclude every zone that is known; allow one in spec.template.spec.requirements"
+           : !fits && !contested.empty()
+               ? fmt::format(
+                     "its pod sets select different values of the label {}, and instances launched for a workload have "
+                     "one: select one value, or submit them as several workloads",
+                     contested)
+           : !fits   ? no_type(sets, pools)
+           : blocked ? "the provider has no capacity of the allowed instance types now, or refuses to launch them"
+           : !limited.empty() ? fmt::format("{}; raise spec.limits of the NodePool", fmt::join(limits, "; "))
+           : large ? fmt::format("it needs more than {} instances, the limit of one launch", options_.max_launches)
+                   : "";
+  }
+  return std::nullopt;
+}
+
+std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const {
+  std::optional<Offer> best;
+  std::string reason = "it allows no instance type, capacity type and zone that exist";
+  const auto labels = chosen_labels(pool, {});
+  for (const auto& type_name : pool.instance_types) {
+    const InstanceType* t = facts_.type(type_name);
+    if (t == nullptr || !labels) continue;
+    for (auto& offering : offerings(pool, *t, {})) {
+      const auto rate = price(*t, offering, pool);
+      if (!rate) continue;
+      Usage after = in_use;
+      after.add(*t, 1);
+      const Instant* until = tables_.blocked.find(offering);
+      if (!after.beyond(pool).empty()) {
+        reason = after.limit_text(pool, in_use) + "; raise spec.limits of the NodePool";
+      } else if (until != nullptr && *until > state_.now) {
+        reason = "the provider has no capacity of the allowed instance types now, or refuses to launch them";
+      } else if (!best || rate->per_hour < best->per_hour) {
+        best = Offer{&pool, t, std::move(offering), 1, rate->per_hour, *labels};
+      }
+    }
+  }
+  if (why != nullptr) *why = reason;
+  return best;
+}
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,264 @@
+// The observations of a batch.
+#include "observations.hpp"
+
+#include "instances/groups.hpp"
+#include "qm/base/assert.hpp"
+
+#include <algorithm>
+
+namespace qm::autoscaler {
+namespace {
+
+/// Writes the row if it differs; returns whether it did. A batch without changes writes nothing.
+template <class Key, class Row>
+bool put(Table<Key, Row>& table, const Key& key, const Row& row) {
+  if (const Row* known = table.find(key); known != nullptr && *known == row) return false;
+  table.insert(key, row);
+  return true;
+}
+
+}  // namespace
+
+void Observations::apply(const PoolsApplied& c) {
+  std::set<std::string> names;
+  for (const auto& pool : c.pools) names.insert(pool.name);
+  std::vector<std::string> over;
+  for (const auto& [name, pool] : tables_.pools) {
+    if (!names.contains(name)) over.push_back(name);
+  }
+  for (const auto& name : over) tables_.pools.erase(name);
+  for (const auto& pool : c.pools) put(tables_.pools, pool.name, pool);
+}
+
+void Observations::apply(const DemandUpdated& c) {
+  std::map<WorkloadUid, const DemandUpdated::Item*> wanted;
+  for (const auto& item : c.items) wanted[item.id.uid] = &item;
+  std::vector<WorkloadUid> over;
+  for (const auto& [uid, item] : tables_.demand) {
+    if (!wanted.contains(uid)) over.push_back(uid);
+  }
+  // Its instances start anyway; they are empty ones unless another gang needs them.
+  for (const auto& uid : over) tables_.demand.erase(uid);
+  for (const auto& [uid, item] : wanted) put(tables_.demand, uid, *item);
+}
+
+void Observations::apply(const InstancesListed& c) {
+  std::map<InstanceId, ClaimName> by_instance;
+  for (const auto& [name, claim] : tables_.claims) {
+    if (!claim.instance.empty()) by_instance.emplace(claim.instance, name);
+  }
+  std::set<InstanceId> seen;
+  for (const auto& fact : c.instances) {
+    seen.insert(fact.id);
+    adopt(fact, by_instance);
+  }
+  for (const auto& [id, name] : by_instance) {
+    const Claim& claim = *tables_.claims.find(name);
+    if (!seen.contains(id) && !claim.missing_since && claim.state != ClaimState::kGone) {
+      tables_.claims.edit(name).missing_since = state_.now;
+    }
+  }
+}
+
+void Observations::apply(const SpotPricesUpdated& c) {
+  for (const auto& quote : c.quotes) {
+    const auto key = std::pair(quote.type, quote.zone);
+    const PriceRow* known = tables_.spot_prices.find(key);
+    if (known != nullptr && known->from >= quote.from) continue;
+    if (known != nullptr && known->rate == quote.rate) continue;  // the price is unchanged
+    tables_.spot_prices.insert(key, {quote.rate, quote.from});
+    state_.out.prices.push_back({quote.type, quote.zone, {quote.rate, quote.from}});
+  }
+}
+
+void Observations::apply(const NodeUpdated& c) {
+  if (c.gone) return claims_.forget_node(c.node);
+  const NodeRow* known = tables_.nodes.find(c.node);
+  NodeRow row = known != nullptr ? *known : NodeRow{};
+  if (known == nullptr) row.since = state_.now;
+  row.known = true;
+  row.ready = c.ready;
+  row.cordoned = c.cordoned;
+  row.drain_confirmed = row.drain_requested && c.cordoned;
+  row.pods = c.pods;
+  row.empty_since = c.empty_since;
+  row.instance = c.instance;
+  put(tables_.nodes, c.node, row);
+}
+
+void Observations::apply(const AssignmentUpdated& c) {
+  if (c.live) {
+    put(tables_.attempts, c.id, AttemptRow{c.nodes});
+  } else if (tables_.attempts.contains(c.id)) {
+    tables_.attempts.erase(c.id);
+  }
+}
+
+void Observations::apply(const WorkloadUpdated& c) {
+  if (!c.ended) {
+    put(tables_.workloads, c.uid, WorkloadRow{c.attempt, c.checkpoints, c.ns, c.kind, c.name});
+  } else if (tables_.workloads.contains(c.uid)) {
+    tables_.workloads.erase(c.uid);
+  }
+}
+
+void Observations::apply(const SpotNoticeUpdated& c) {
+  const NodeRow* known = tables_.nodes.find(c.node);
+  const bool taken = known != nullptr && known->taken_at.has_value();
+  if (!c.over) {
+    if (!taken) claims_.mark(c.node).taken_at = c.at;  // the first notice counts
+    return;
+  }
+  if (!taken) return;
+  if (!known->known && !known->broken) return claims_.forget_node(c.node);  // only the notice had named it
+  NodeRow& node = tables_.nodes.edit(c.node);
+  node.taken_at.reset();
+  if (node.drain_requested && node.drain_reason == kSpotInterruption) claims_.end_drain(c.node);
+}
+
+void Observations::apply(const AckUpdated& c) {
+  const Order* order = tables_.orders.find(c.order);
+  if (order == nullptr || !order->outcome.empty()) return;  // late: the order is already complete
+  if (std::none_of(order->nodes.begin(), order->nodes.end(), [&](const NodeName& n) { return n == c.node; })) return;
+  auto& acks = tables_.orders.edit(c.order).acks;
+  if (std::any_of(acks.begin(), acks.end(), [&](const Order::Ack& a) { return a.node == c.node; })) return;
+  acks.push_back({c.node, c.step, c.uri, c.ok});
+}
+
+void Observations::apply(const HealthUpdated& c) {
+  const NodeRow* known = tables_.nodes.find(c.node);
+  if (known == nullptr ? c.broken : known->broken != c.broken) claims_.mark(c.node).broken = c.broken;
+}
+
+void Observations::apply(const LaunchEnded& c) {
+  const Claim* known = tables_.claims.find(c.claim);
+  if (known == nullptr || !known->instance.empty()) return;  // found in the cloud before the response arrived
+  if (!c.instance.empty()) {
+    std::vector<ClaimName> same;
+    for (const auto& [name, claim] : tables_.claims) {
+      if (claim.instance == c.instance) same.push_back(name);
+    }
+    if (!same.empty())
+      return claims_.enter(c.claim, ClaimState::kFailed, fmt::format("{} belongs to {}", c.instance, same.front()));
+    claims_.enter(c.claim, ClaimState::kLaunched, known->reason);
+    tables_.claims.edit(c.claim).instance = c.instance;
+    return;
+  }
+  if (known->state != ClaimState::kRequested) return;
+  claims_.give_up(c.claim, c.error);  // whatever the cloud's reason: an immediate retry would get the same response
+}
+
+void Observations::apply(const TerminateEnded& c) {
+  const Claim* known = tables_.claims.find(c.claim);
+  if (known == nullptr || known->state != ClaimState::kTerminating || c.error.empty()) return;
+  if (c.busy && facts_.node_of(*known) != nullptr) {
+    // The node itself will be published when it is seen without its cordon.
+    NodeRow& node = tables_.nodes.edit(known->node);
+    node.pods = std::max(node.pods, 1);
+    node.empty_since.reset();
+    return claims_.keep(c.claim, c.error);
+  }
+  tables_.claims.edit(c.claim).reason = "terminate refused: " + c.error;  // it is retried after a while
+  claims_.mark_changed(c.claim);
+}
+
+void Observations::apply(const OwnersUpdated& c) {
+  std::map<std::string, OwnerRow> rows;
+  for (const auto& item : c.owners) rows[item.ns] = {item.ours, item.owner};
+  std::vector<std::string> over;
+  for (const auto& [ns, row] : tables_.owners) {
+    if (!rows.contains(ns)) over.push_back(ns);
+  }
+  for (const auto& ns : over) tables_.owners.erase(ns);
+  for (const auto& [ns, row] : rows) put(tables_.owners, ns, row);
+}
+
+void Observations::apply(const SaveRequested& c) {
+  if (!c.over) {
+    put(tables_.saves, c.id, SaveRow{c.node, c.reason, c.until});
+  } else if (tables_.saves.contains(c.id)) {
+    tables_.saves.erase(c.id);
+  }
+}
+
+// An instance has its claim's name as a tag, so a launch whose response was lost is found again here. An instance
+// without a claim is stored under its own id.
+void Observations::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance) {
+  const ClaimName own_name(fact.id.value());
+  ClaimName name = own_name;
+  const Pool* grouped = facts_.pool_of_group(fact.group);
+  if (const auto it = by_instance.find(fact.id); it != by_instance.end()) {
+    name = it->second;
+  } else if (const Claim* tagged = tables_.claims.find(fact.claim); tagged != nullptr && tagged->instance.empty()) {
+    name = fact.claim;
+  } else if (tagged == nullptr && !fact.claim.empty() && !fact.pool.empty()) {
+    name = fact.claim;
+  } else if (grouped != nullptr) {
+    name = facts_.claim_for(fact).value_or(own_name);
+  }
+  const Claim* known = tables_.claims.find(name);
+  if (known == nullptr && fact.stopped && *fact.stopped + options_.gone_memory <= state_.now)
+    return;  // already removed
+  Claim row;
+  if (known != nullptr) {
+    row = *known;
+  } else {
+    row.pool = grouped != nullptr ? grouped->name : fact.pool;
+    row.requested = fact.launched;
+    row.changed = state_.now;
+    row.reason = row.pool.empty() ? "found in the cloud" : "found in the cloud: no claim matches it";
+  }
+  if (row.pool.empty() && grouped != nullptr) row.pool = grouped->name;  // the pool has named its group since then
+  row.group = fact.group;
+  row.type = fact.type;
+  row.zone = fact.zone;
+  row.market = fact.market;
+  row.instance = fact.id;
+  row.node = fact.node;
+  row.launched = fact.launched;
+  row.missing_since.reset();
+  ClaimState next = row.state;
+  if (fact.stopped) {
+    next = ClaimState::kGone;
+  } else if (next == ClaimState::kRequested || next == ClaimState::kFailed || next == ClaimState::kGone) {
+    next = ClaimState::kLaunched;  // it started, possibly after the claim was given up
+  }
+  row.stopped = fact.stopped;
+  if (next != row.state) row.changed = state_.now;
+  row.state = next;
+  by_instance[fact.id] = name;
+  if (put(tables_.claims, name, row)) claims_.mark_changed(name);
+}
+
+// Gangs lose their claims as a whole, the least urgent first: a part of one would be launched in vain. Replicas of a
+// static pool are not a gang: only the surplus ones fail, the newest first.
+void Observations::apply(const GroupRefused& c) {
+  std::int64_t beyond = -c.granted;
+  std::map<WorkloadUid, std::vector<ClaimName>> waiting;
+  for (const auto& [name, claim] : tables_.claims) {
+    if (claim.group != c.group || !counts_in_group(claim)) continue;
+    ++beyond;
+    if (claim.state == ClaimState::kRequested) waiting[claim.for_uid].push_back(name);
+  }
+  std::vector<WorkloadUid> gangs;
+  for (const auto& [uid, claims] : waiting) gangs.push_back(uid);
+  const auto urgency = [&](const WorkloadUid& uid) {
+    const DemandUpdated::Item* item = tables_.demand.find(uid);
+    return item == nullptr ? std::tuple(true, 0, false, Instant{}, uid)
+                           : std::tuple(false, -item->priority, item->runs, item->since, uid);
+  };
+  std::sort(gangs.begin(), gangs.end(), [&](const auto& a, const auto& b) { return urgency(b) < urgency(a); });
+  for (const auto& uid : gangs) {
+    if (beyond <= 0) break;
+    auto& names = waiting[uid];
+    if (uid.empty()) {
+      const auto age = [&](const ClaimName& name) { return std::tuple(tables_.claims.find(name)->requested, name); };
+      std::sort(names.begin(), names.end(), [&](const auto& a, const auto& b) { return age(b) < age(a); });
+      names.resize(static_cast<std::size_t>(std::min(beyond, static_cast<std::int64_t>(names.size()))));
+    }
+    for (const auto& name : names) claims_.give_up(name, c.error);
+    beyond -= static_cast<std::int64_t>(names.size());
+  }
+}
+
+}  // namespace qm::autoscaler

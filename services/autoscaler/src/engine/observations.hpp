@@ -1,0 +1,43 @@
+#pragma once
+#include "facts.hpp"
+#include "instances/claims.hpp"
+#include "state.hpp"
+
+#include <map>
+
+namespace qm::autoscaler {
+
+/// Stores the observations of a batch as received. Nothing is decided here.
+class Observations {
+ public:
+  Observations(State& state, const Facts& facts, Claims& claims)
+      : state_(state), options_(state.options), tables_(state.tables), facts_(facts), claims_(claims) {}
+
+  void apply(const Tick&) {}
+  void apply(const PoolsApplied& c);
+  void apply(const DemandUpdated& c);
+  void apply(const InstancesListed& c);
+  void apply(const SpotPricesUpdated& c);
+  void apply(const NodeUpdated& c);
+  void apply(const AssignmentUpdated& c);
+  void apply(const WorkloadUpdated& c);
+  void apply(const SpotNoticeUpdated& c);
+  void apply(const AckUpdated& c);
+  void apply(const HealthUpdated& c);
+  void apply(const LaunchEnded& c);
+  void apply(const TerminateEnded& c);
+  void apply(const GroupRefused& c);
+  void apply(const OwnersUpdated& c);
+  void apply(const SaveRequested& c);
+
+ private:
+  void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
+
+  State& state_;
+  const Options& options_;
+  Tables& tables_;
+  const Facts& facts_;
+  Claims& claims_;
+};
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,34 @@
+#pragma once
+#include "explanation.hpp"
+#include "instances/groups.hpp"
+#include "instances/retirement.hpp"
+#include "instances/spot.hpp"
+#include "launch/launches.hpp"
+#include "launch/static_pools.hpp"
+#include "observations.hpp"
+#include "state.hpp"
+
+namespace qm::autoscaler {
+
+/// The parts of the engine. Each part uses only parts above it.
+struct EngineParts {
+  explicit EngineParts(Options options) : state(options) {}
+
+  State state;
+
+  Facts facts{state};
+  Offers offers{state, facts};
+  Claims claims{state, facts};
+  Plans plans{state};
+  Observations observations{state, facts, claims};
+
+  Spot spot{state, claims};
+  StaticPools static_pools{state, facts, claims, offers};
+  Launches launches{state, facts, claims, offers, plans};
+  Retirement retirement{state, facts, claims, static_pools};
+  Groups groups{state};
+
+  Explanation explanation{state, facts, offers, static_pools};
+};
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,26 @@
+#pragma once
+#include "qm/autoscaler/engine.hpp"
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace qm::autoscaler {
+
+/// What the parts of the engine share: options, catalog, rows, and the running step. A part that only reads has a
+/// const reference.
+struct State {
+  explicit State(Options chosen) : options(chosen) {}
+
+  const Options options;
+  std::map<std::string, InstanceType> catalog;  ///< by name
+  Tables tables;
+  // The running step.
+  Instant now{};
+  Output out;
+  std::set<ClaimName> changed_claims;  ///< to publish
+  bool more_replicas = false;          ///< further instances of static pools are launched a moment later
+};
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,18 @@
+#pragma once
+#include "qm/autoscaler/engine.hpp"
+
+#include <cstdint>
+
+namespace qm::autoscaler {
+
+/// Calls fn on every table: the only list of them.
+template <class T, class Fn>
+void for_each_table(T& t, Fn&& fn) {
+  fn(t.pools), fn(t.claims), fn(t.nodes), fn(t.attempts), fn(t.workloads), fn(t.demand), fn(t.plans), fn(t.orders),
+      fn(t.saves), fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes), fn(t.owners);
+}
+
+/// Digest of all rows, to compare two histories. One pass over the tables.
+[[nodiscard]] std::uint64_t digest_of(const Tables& tables);
+
+}  // namespace qm::autoscaler
