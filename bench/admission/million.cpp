@@ -1,8 +1,8 @@
 // An engine with very many pending workloads: the memory of their rows, and the cost of one release.
+#include "qm/admission/api/copied_rows.hpp"
 #include "qm/admission/codec.hpp"
-#include "qm/admission/copied_rows.hpp"
 #include "qm/admission/report.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "report.hpp"
 #include "shapes.hpp"
 

@@ -1,8 +1,8 @@
 // A queue admits workloads up to its budget, and continues when the next period begins. If the process that keeps the
 // ledger crashes meanwhile, the sums are the same.
 #include "process.hpp"
-#include "qm/admission/budget_view.hpp"
 #include "qm/admission/codec.hpp"
+#include "qm/admission/queries/budget_view.hpp"
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/bus/bus.hpp"

@@ -139,7 +139,9 @@ std::string service_of(std::string_view path) {
 
 bool is_engine_source(const SourceFile& file) {
   return matches(file.path, "services/*/src/engine/") || matches(file.path, "services/*/src/data/") ||
-         matches(file.path, "services/placement/src/mig/") || matches(file.path, "services/placement/src/relayout/") ||
+         matches(file.path, "services/admission/src/queries/") ||
+         matches(file.path, "services/admission/src/scheduler/") || matches(file.path, "services/placement/src/mig/") ||
+         matches(file.path, "services/placement/src/relayout/") ||
          (file.under("libs/kube_rules/") && !file.is_test());
 }
 

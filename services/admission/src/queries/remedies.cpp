@@ -1,6 +1,6 @@
 // Finds what admits a pending workload. Candidates come from its current quota tree. Each is verified by what-if,
 // with all workloads ahead of it.
-#include "qm/admission/remedies.hpp"
+#include "qm/admission/queries/remedies.hpp"
 
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/queries/workloads.hpp"

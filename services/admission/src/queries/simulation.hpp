@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/what_if.hpp"
+#include "qm/admission/queries/what_if.hpp"
 
 #include <memory>
 

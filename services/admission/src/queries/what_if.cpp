@@ -1,5 +1,5 @@
 // Decides the same rows twice, with a change and without.
-#include "qm/admission/what_if.hpp"
+#include "qm/admission/queries/what_if.hpp"
 
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/queries/workloads.hpp"

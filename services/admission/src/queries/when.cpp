@@ -1,5 +1,5 @@
 // Forecast of a start: the rows become a Scene, from which futures are simulated.
-#include "qm/admission/when.hpp"
+#include "qm/admission/queries/when.hpp"
 
 #include "qm/admission/queries/queues.hpp"
 #include "queries/causes.hpp"

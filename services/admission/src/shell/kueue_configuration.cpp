@@ -73,9 +73,9 @@ Result<KueueConfiguration> kueue_configuration_from(const std::string& text, con
                  "kueue-configuration", "name the file that Kueue's controller is started with"});
   }
   KueueConfiguration out;
-  static const std::set<std::string, std::less<>> kTaken{"apiVersion", "kind", "metadata", "waitForPodsReady"};
+  static const std::set<std::string, std::less<>> kRead{"apiVersion", "kind", "metadata", "waitForPodsReady"};
   for (const auto& [field, value] : found->members()) {
-    if (!kTaken.contains(field)) out.left.push_back(field);
+    if (!kRead.contains(field)) out.left.push_back(field);
   }
   const auto& wait = (*found)["waitForPodsReady"];
   // v1beta1 has an additional `enable` field.

@@ -1,7 +1,7 @@
 #include "qm/admission/metrics.hpp"
 
-#include "qm/admission/budget_view.hpp"
 #include "qm/admission/codec.hpp"
+#include "qm/admission/queries/budget_view.hpp"
 #include "qm/admission/queries/queues.hpp"
 #include "qm/base/log.hpp"
 #include "quartermaster/v1/events.pb.h"

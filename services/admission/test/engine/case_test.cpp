@@ -4,8 +4,8 @@
 // for review.
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/queries/queues.hpp"
+#include "qm/admission/queries/remedies.hpp"
 #include "qm/admission/queries/workloads.hpp"
-#include "qm/admission/remedies.hpp"
 #include "qm/model/moves.hpp"
 
 #include <gtest/gtest.h>

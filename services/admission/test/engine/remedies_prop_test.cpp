@@ -1,5 +1,5 @@
 // Applies each remedy to the engine itself: it admits its workload and as many others as its text states.
-#include "qm/admission/remedies.hpp"
+#include "qm/admission/queries/remedies.hpp"
 
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/queries/workloads.hpp"

@@ -1,5 +1,5 @@
 // The effects of a change, before it is made.
-#include "qm/admission/what_if.hpp"
+#include "qm/admission/queries/what_if.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Estimates of when a workload starts, from rows alone; and what is learned for them.
-#include "qm/admission/when.hpp"
+#include "qm/admission/queries/when.hpp"
 
 #include "qm/admission/forecasts.hpp"
 

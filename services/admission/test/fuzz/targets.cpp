@@ -1,7 +1,7 @@
 #include "targets.hpp"
 
 #include "qm/admission/codec.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/admission/webhook/review.hpp"
 #include "qm/admission/webhook/server.hpp"
 #include "qm/admission_policy/policy_file.hpp"

@@ -2,11 +2,11 @@
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/kueue_configuration.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/admission/watch.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
-#include "src/shell/objects_api.hpp"
-#include "src/shell/rows.hpp"
+#include "src/shell/api/objects_api.hpp"
+#include "src/shell/rows/rows.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 #include "qm/admission/codec.hpp"
 
 #include "job_server.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/model/owned_metadata.hpp"
 #include "qm/testing/state.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/events.pb.h"
-#include "src/shell/rows.hpp"
+#include "src/shell/rows/rows.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The number of pods of a running Job that have finished for good.
 #include "job_server.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/admission/watch.hpp"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include "qm/admission/executor.hpp"
 
 #include "job_server.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/model/resources.hpp"
 #include "qm/testing/kube_refusals.hpp"

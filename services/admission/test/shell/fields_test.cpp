@@ -1,7 +1,7 @@
 // docs/fields.md has every field of the kinds of other projects, and its statements are correct.
 #include "qm/admission/engine.hpp"
 #include "qm/admission/queries/explanation.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/executor.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/testing.hpp"

@@ -1,5 +1,5 @@
 // The annotation that protects workloads from preemption for some time.
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // LimitRanges and RuntimeClasses: quota counts the requests that pods will have.
-#include "qm/admission/pod_defaults.hpp"
+#include "qm/admission/watch/pod_defaults.hpp"
 
 #include "job_server.hpp"
-#include "qm/admission/translate.hpp"
-#include "qm/admission/workload_objects.hpp"
+#include "qm/admission/translate/translate.hpp"
+#include "qm/admission/translate/workload_objects.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/testing.hpp"
 

@@ -8,7 +8,7 @@
 #include "qm/admission/watch.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
-#include "src/shell/pods.hpp"
+#include "src/shell/translate/pods.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Requests of pods of a template, computed from the template, LimitRanges and RuntimeClasses, and compared with what
 // a real API server stores: the pods are created there as a dry run.
-#include "qm/admission/pod_defaults.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
+#include "qm/admission/watch/pod_defaults.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/config/requests.hpp"
 #include "qm/http/http.hpp"

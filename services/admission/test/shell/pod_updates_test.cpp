@@ -4,11 +4,11 @@
 #include "qm/admission/codec.hpp"
 #include "qm/admission/executor.hpp"
 #include "qm/admission/queries/explanation.hpp"
-#include "qm/admission/translate.hpp"
-#include "qm/admission/workload_objects.hpp"
+#include "qm/admission/translate/translate.hpp"
+#include "qm/admission/translate/workload_objects.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
-#include "src/shell/pods.hpp"
-#include "src/shell/rows.hpp"
+#include "src/shell/rows/rows.hpp"
+#include "src/shell/translate/pods.hpp"
 #include "state/admission_state.pb.h"
 
 #include <gtest/gtest.h>

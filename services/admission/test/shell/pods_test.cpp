@@ -1,10 +1,10 @@
 // Pods of controllers, by the chain of their owners: the effect of a rollout, a new revision and a retry.
-#include "src/shell/pods.hpp"
+#include "src/shell/translate/pods.hpp"
 
 #include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/manifests.hpp"

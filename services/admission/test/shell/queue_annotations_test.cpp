@@ -1,5 +1,5 @@
 // Annotations of a ClusterQueue: backfill, aging and quota windows.
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Manifests of users for which status and remedies were wrong.
+#include "qm/admission/api/what_if_api.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/queries/queues.hpp"
-#include "qm/admission/remedies.hpp"
+#include "qm/admission/queries/remedies.hpp"
 #include "qm/admission/status.hpp"
-#include "qm/admission/translate.hpp"
-#include "qm/admission/what_if_api.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include "qm/admission/engine.hpp"
 #include "qm/admission/queries/queues.hpp"
 #include "qm/admission/queries/workloads.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/testing/manifests.hpp"
 
 #include <gtest/gtest.h>

@@ -2,10 +2,10 @@
 // probes are respected.
 #include "qm/admission/engine.hpp"
 #include "qm/admission/queries/queues.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/manifests.hpp"
-#include "src/shell/pods.hpp"
+#include "src/shell/translate/pods.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,11 +3,11 @@
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
 #include "qm/admission/queries/explanation.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/admission/watch.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/testing.hpp"
-#include "src/shell/pods.hpp"
+#include "src/shell/translate/pods.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

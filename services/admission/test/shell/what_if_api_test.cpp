@@ -1,5 +1,5 @@
 // What a WhatIf call accepts as a change, and what it refuses.
-#include "qm/admission/what_if_api.hpp"
+#include "qm/admission/api/what_if_api.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // When over gRPC, its rows, and which details each caller sees.
-#include "qm/admission/when_api.hpp"
+#include "qm/admission/api/when_api.hpp"
 
 #include "job_server.hpp"
 #include "qm/admission/api.hpp"
@@ -8,7 +8,7 @@
 #include "qm/rpc/server.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
-#include "src/shell/rows.hpp"
+#include "src/shell/rows/rows.hpp"
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "admission_host.hpp"
 #include "job_server.hpp"
 #include "qm/admission/codec.hpp"
-#include "qm/admission/workload_objects.hpp"
+#include "qm/admission/translate/workload_objects.hpp"
 #include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>

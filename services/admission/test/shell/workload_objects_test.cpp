@@ -1,8 +1,8 @@
 // Kueue's Workload objects, read and written.
-#include "qm/admission/workload_objects.hpp"
+#include "qm/admission/translate/workload_objects.hpp"
 
 #include "job_server.hpp"
-#include "qm/admission/translate.hpp"
+#include "qm/admission/translate/translate.hpp"
 #include "qm/kube/client.hpp"
 
 #include <gtest/gtest.h>

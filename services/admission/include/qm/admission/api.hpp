@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/admission/node_fit.hpp"
+#include "qm/admission/watch/node_fit.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 #include "qm/kube/access_review.hpp"

@@ -32,7 +32,7 @@ struct Counters {
 /// with the last of them. Its pending workloads stay pending until a queue of that name is applied.
 ///
 /// Queries are functions over state(): see queries/explanation.hpp, queries/queues.hpp, queries/workloads.hpp and
-/// when.hpp.
+/// queries/when.hpp.
 ///
 /// Laws     usage of a queue is the sum over its workloads that hold quota; quota is reserved only where it is
 ///          available; the attempt increases with each release, and otherwise only to follow placement after lost

@@ -1,7 +1,7 @@
 #pragma once
-#include "qm/admission/checkpoint_policies.hpp"
 #include "qm/admission/periodic.hpp"
-#include "qm/admission/pod_defaults.hpp"
+#include "qm/admission/watch/checkpoint_policies.hpp"
+#include "qm/admission/watch/pod_defaults.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/kube/config_feed.hpp"

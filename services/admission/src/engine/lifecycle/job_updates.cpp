@@ -40,7 +40,7 @@ void JobUpdates::on(const JobUpdated& c) {
   if (!busy) reconcile(c, *known);
 }
 
-/// The object of a new workload.
+/// Adds the workload of a new object.
 void JobUpdates::create(const JobUpdated& c) {
   const auto& uid = c.spec.uid;
   if (const std::pair key{c.spec.ns, c.spec.name}; state_.tables.submissions.contains(key))
@@ -80,7 +80,7 @@ void JobUpdates::create(const JobUpdated& c) {
   }
 }
 
-/// Orders the cluster what was decided, whatever caused the difference.
+/// Makes the object follow the decision, whatever caused the difference.
 void JobUpdates::reconcile(const JobUpdated& c, const Workload& known) {
   const auto& uid = c.spec.uid;
   const bool held_back =

@@ -68,7 +68,7 @@ void LocalUsages::enter(const Workload& w) {
   for (const auto& [at, amount] : w.usage) entered[at.resource] += rounded(share * static_cast<double>(amount));
 }
 
-void LocalUsages::show(int tree) {
+void LocalUsages::pass_to(int tree) {
   if (!state_.indexes.decisions.any_by_usage() && state_.tables.local_usage.size() == 0) return;
   std::vector<LocalName> spent;
   for (const auto& [local, row] : state_.tables.local_usage) {

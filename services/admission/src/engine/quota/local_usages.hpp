@@ -27,7 +27,7 @@ class LocalUsages {
   /// Adds the entry penalty of a workload that got quota.
   void enter(const Workload& w);
   /// Passes the usage of its local queues to a quota tree, before it is scheduled.
-  void show(int tree);
+  void pass_to(int tree);
 
  private:
   EngineState& state_;

@@ -1,6 +1,6 @@
 #include "quota/run_history.hpp"
 
-#include "qm/admission/when.hpp"
+#include "qm/admission/queries/when.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -24,7 +24,7 @@ void Schedule::run_marked() {
 }
 
 void Schedule::run(int tree) {
-  usage_.show(tree);
+  usage_.pass_to(tree);
   scale_up_.run(tree, true);
   const auto made = state_.indexes.decisions.decide(tree, state_.now);
   // A claim does not change the phase: it has no event, and the indexes have it already.

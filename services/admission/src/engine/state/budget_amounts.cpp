@@ -1,6 +1,6 @@
 #include "state/budget_amounts.hpp"
 
-#include "qm/admission/budget_view.hpp"
+#include "qm/admission/queries/budget_view.hpp"
 #include "state/engine_state.hpp"
 
 #include <algorithm>
