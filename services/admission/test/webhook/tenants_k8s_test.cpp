@@ -2,6 +2,7 @@
 // with the rights of a tenant, and pods are created by the controllers of Kubernetes.
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/admission/webhook/server.hpp"
+#include "qm/base/base64.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/http/certificate.hpp"
 #include "qm/model/owned_metadata.hpp"
