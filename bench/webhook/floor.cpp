@@ -9,6 +9,7 @@
 #include "plain_server.hpp"
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/admission/webhook/review.hpp"
+#include "qm/base/base64.hpp"
 
 #include <fmt/format.h>
 
@@ -67,7 +68,7 @@ Json registration_of(const std::string& name, const std::string& url, const std:
                             {"scope", "Namespaced"}});
   auto hook = Json::object({{"name", "pods.bench.quartermaster.dev"},
                             {"admissionReviewVersions", Json::array({"v1"})},
-                            {"clientConfig", Json::object({{"url", url}, {"caBundle", webhook::base64(authority)}})},
+                            {"clientConfig", Json::object({{"url", url}, {"caBundle", base64(authority)}})},
                             {"rules", Json::array({std::move(rule)})},
                             {"namespaceSelector", Json::object({{"matchLabels", Json::object({{"bench", name}})}})},
                             {"failurePolicy", "Fail"},

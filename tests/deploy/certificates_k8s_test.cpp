@@ -1,6 +1,6 @@
 // Certificates of the chart, as an upgrade finds them at each age: Helm reads Secrets of a real API server, and
 // renders.
-#include "qm/admission/webhook/review.hpp"
+#include "qm/base/base64.hpp"
 #include "qm/http/certificate.hpp"
 #include "support.hpp"
 
@@ -55,7 +55,7 @@ class Certificates : public ::testing::Test {
   void put(const std::string& component, const Data& data) {
     (void)client_->remove(kSecrets, ns_, name_of(component), {});
     Json fields = Json::object();
-    for (const auto& [name, value] : data) fields.set(name, admission::webhook::base64(value));
+    for (const auto& [name, value] : data) fields.set(name, base64(value));
     const auto made = client_->create(kSecrets, ns_,
                                       Json::object({{"metadata", Json::object({{"name", name_of(component)}})},
                                                     {"type", "kubernetes.io/tls"},
@@ -100,7 +100,7 @@ class Certificates : public ::testing::Test {
       if (secret["kind"].string() != "Secret" || secret["type"].string() != "kubernetes.io/tls") continue;
       Data& data = out[name == name_of("ca") ? "ca" : name.substr(name_of("").size())];
       for (const auto& [field, value] : secret["data"].members())
-        data[field] = admission::webhook::from_base64(value.string()).value_or("not base64");
+        data[field] = from_base64(value.string()).value_or("not base64");
     }
     return out;
   }
@@ -111,7 +111,7 @@ class Certificates : public ::testing::Test {
     EXPECT_TRUE(secret) << component;
     if (!secret) return out;
     for (const auto& [field, value] : (*secret)["data"].members())
-      out[field] = admission::webhook::from_base64(value.string()).value_or("not base64");
+      out[field] = from_base64(value.string()).value_or("not base64");
     return out;
   }
   void install(const std::map<std::string, Data>& secrets) {

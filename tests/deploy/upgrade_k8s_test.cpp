@@ -1,7 +1,7 @@
 // The effect of an upgrade and of a crash on clients, seen from the API server: no refused creation while replicas of
 // admission are replaced one after the other, and a new leader within seconds after a SIGKILL.
 #include "installation.hpp"
-#include "qm/admission/webhook/review.hpp"
+#include "qm/base/base64.hpp"
 #include "qm/http/certificate.hpp"
 
 #include <algorithm>
@@ -111,7 +111,7 @@ TEST_F(Rolling, AnUpgradeRenewsACertificateInItsLastThird) {
     return found ? (*found)["data"] : Json();
   };
   const auto text = [](const Json& data, const char* field) {
-    return admission::webhook::from_base64(data[field].string()).value_or(std::string());
+    return from_base64(data[field].string()).value_or(std::string());
   };
   const Json ca = data_of("ca"), placement = data_of("tls-placement");
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
@@ -124,8 +124,7 @@ TEST_F(Rolling, AnUpgradeRenewsACertificateInItsLastThird) {
                                            {text(ca, "tls.crt"), text(ca, "tls.key")});
   ASSERT_TRUE(aged) << aged.error().to_string();
   Json data = data_of("tls-cost");
-  data.set("tls.crt", admission::webhook::base64(aged->certificate))
-      .set("tls.key", admission::webhook::base64(aged->key));
+  data.set("tls.crt", base64(aged->certificate)).set("tls.key", base64(aged->key));
   ASSERT_TRUE(
       suite().api().merge_patch(secrets, suite().ns(), "qm-quartermaster-tls-cost", Json::object({{"data", data}})));
 

@@ -186,15 +186,7 @@ std::vector<Finding> beyond_limits(const std::vector<SourceFile>& files, const s
 }
 
 const std::vector<LimitException>& limit_exceptions() {
-  static const std::vector<LimitException> all = {
-      {"services/placement/include/qm/placement/engine.hpp", "the engine is being split into parts"},
-      {"services/placement/include/qm/placement/engine.hpp Engine", "the engine is being split into parts"},
-      {"services/placement/include/qm/placement/model.hpp", "its rows move to headers of their own with the engine"},
-      {"services/placement/src/rules/state.hpp", "the filters of kube-scheduler become a library"},
-      {"services/autoscaler/include/qm/autoscaler/engine.hpp", "the engine is to be split as admission's is"},
-      {"services/autoscaler/include/qm/autoscaler/engine.hpp Engine", "the engine is to be split as admission's is"},
-      {"services/admission/src/webhook", "the rules of the webhook become a library"},
-  };
+  static const std::vector<LimitException> all = {};
   return all;
 }
 

@@ -1,7 +1,6 @@
+#include "qm/base/base64.hpp"
 #include "qm/model/money.hpp"
 #include "services.hpp"
-
-#include <openssl/evp.h>
 
 #include <random>
 
@@ -10,15 +9,6 @@ namespace {
 
 constexpr std::size_t kMaxIds = 1000;   // per Describe, Terminate or CreateTags call
 constexpr std::size_t kMaxTypes = 100;  // per DescribeInstanceTypes call
-
-std::string base64(const std::string& bytes) {
-  std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int size =
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  out.resize(static_cast<std::size_t>(size));
-  return out;
-}
 
 std::string random_token() {
   std::random_device device;

@@ -2,6 +2,7 @@
 // error, never ignored: a client that ignores a proxy or a login program would fail later and less clearly.
 #include "qm/kube/connect.hpp"
 
+#include "qm/base/base64.hpp"
 #include "qm/config/manifest.hpp"
 #include "text.hpp"
 

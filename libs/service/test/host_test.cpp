@@ -396,23 +396,8 @@ TEST(Host, ReplayOfTheJournalGivesTheSameDigests) {
     w.clock.advance(std::chrono::seconds(1));
     w.settle();
   }
-  auto rows = *store::open_memory(w.disk)->read_journal(0, 100);
-  ASSERT_GE(rows.size(), 5u);
-  Sums again;
-  for (const auto& row : rows) {
-    pb::JournalBatch batch;
-    ASSERT_TRUE(batch.ParseFromString(row.bytes));
-    std::vector<Input> inputs;
-    for (const auto& in : batch.inputs()) {
-      inputs.push_back({static_cast<Source>(in.source()), in.name(), in.bytes(), in.id(), in.key(), in.version(),
-                        in.tombstone(), in.trace_parent()});
-    }
-    Effects effects;
-    std::vector<std::pair<std::size_t, Error>> poison;
-    again.step(inputs, row.now, effects, poison);
-    again.commit();
-    EXPECT_EQ(again.digest(), row.digest) << "batch " << row.sequence;
-  }
+  EXPECT_GE(store::open_memory(w.disk)->read_journal(0, 100)->size(), 5U);
+  expect_replays(w);
 }
 
 TEST(Host, RunsWithThreadsAndDrainsAtStop) {

@@ -46,25 +46,6 @@ std::vector<pb::DeadLetter> letters(World& w, const std::string& topic) {
   return out;
 }
 
-/// A replay of the journal must lead to its digests: refused inputs are not in it.
-void expect_replays(World& w) {
-  const auto rows = *store::open_memory(w.disk)->read_journal(0, 10'000);
-  Sums again;
-  for (const auto& row : rows) {
-    pb::JournalBatch batch;
-    ASSERT_TRUE(batch.ParseFromString(row.bytes));
-    std::vector<Input> inputs;
-    for (const auto& in : batch.inputs())
-      inputs.push_back({static_cast<Source>(in.source()), in.name(), in.bytes(), in.id(), in.key(), in.version(),
-                        in.tombstone(), in.trace_parent()});
-    Effects effects;
-    std::vector<std::pair<std::size_t, Error>> poison;
-    again.step(inputs, row.now, effects, poison);
-    again.commit();
-    ASSERT_EQ(again.digest(), row.digest) << "batch " << row.sequence;
-  }
-}
-
 TEST(Oversize, ARequestWithTooLargeEventsIsRefusedAndTheOthersAreApplied) {
   World w("too_long_request");
   w.boot();

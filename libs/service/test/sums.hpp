@@ -5,6 +5,7 @@
 #include "qm/base/table.hpp"
 #include "qm/service/host.hpp"
 #include "quartermaster/v1/envelope.pb.h"
+#include "quartermaster/v1/journal.pb.h"
 
 #include <gtest/gtest.h>
 
@@ -176,6 +177,25 @@ inline std::string envelope(const std::string& key, std::uint64_t version, const
   e.set_key_version(version);
   e.set_payload(payload);
   return e.SerializeAsString();
+}
+
+/// A replay of the journal must lead to its digests: refused inputs are not in it.
+inline void expect_replays(World& w) {
+  const auto rows = *store::open_memory(w.disk)->read_journal(0, 10'000);
+  Sums again;
+  for (const auto& row : rows) {
+    quartermaster::v1::JournalBatch batch;
+    ASSERT_TRUE(batch.ParseFromString(row.bytes));
+    std::vector<Input> inputs;
+    for (const auto& in : batch.inputs())
+      inputs.push_back({static_cast<Source>(in.source()), in.name(), in.bytes(), in.id(), in.key(), in.version(),
+                        in.tombstone(), in.trace_parent()});
+    Effects effects;
+    std::vector<std::pair<std::size_t, Error>> poison;
+    again.step(inputs, row.now, effects, poison);
+    again.commit();
+    EXPECT_EQ(again.digest(), row.digest) << "batch " << row.sequence;
+  }
 }
 
 }  // namespace qm::service

@@ -2,6 +2,11 @@
 
 #include "qm/testing/text.hpp"
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+
 namespace qm::testing {
 
 std::string run_table(const std::string& text,
@@ -36,6 +41,27 @@ std::string run_table(const std::string& text,
   }
   flush();
   return same ? "" : seen;
+}
+
+int expect_one_end(std::vector<std::string> facts, const std::function<std::uint64_t(const std::string&)>& end_of) {
+  std::ranges::sort(facts);
+  std::optional<std::uint64_t> end;
+  std::string first;
+  int orders = 0;
+  do {
+    std::string lines;
+    for (const auto& fact : facts) lines += fact + "\n";
+    const auto digest = end_of(lines);
+    if (!end) {
+      end = digest;
+      first = lines;
+    }
+    ++orders;
+    if (digest == *end) continue;
+    ADD_FAILURE() << lines << "ends elsewhere than\n" << first;
+    break;
+  } while (std::next_permutation(facts.begin(), facts.end()));
+  return orders;
 }
 
 }  // namespace qm::testing

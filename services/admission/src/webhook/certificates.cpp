@@ -1,6 +1,6 @@
 #include "qm/admission/webhook/certificates.hpp"
 
-#include "qm/admission/webhook/review.hpp"
+#include "qm/base/base64.hpp"
 #include "qm/base/log.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "qm/admission/webhook/registration.hpp"
 
-#include "qm/admission/webhook/review.hpp"
+#include "qm/base/base64.hpp"
 #include "qm/model/owned_metadata.hpp"
 
 #include <fmt/format.h>

@@ -1,5 +1,7 @@
 #include "qm/admission/webhook/review.hpp"
 
+#include "qm/base/base64.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 #include "qm/admission/engine.hpp"
 #include "qm/admission/queries/explanation.hpp"
 #include "src/queries/copied.hpp"
+#include "test/engine/jobs.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -40,19 +41,7 @@ struct World {
     return out;
   }
   JobUpdated job(const std::string& uid, std::int64_t gpus, Duration run, std::int32_t priority = 0) const {
-    JobUpdated out;
-    out.spec.uid = WorkloadUid(uid);
-    out.spec.ns = Namespace("team");
-    out.spec.name = uid;
-    out.spec.queue = "q";
-    out.spec.priority = priority;
-    out.spec.submitted = now;
-    out.spec.expected_runtime = run;
-    out.external_scheduler = true;
-    PodSet pods;
-    pods.shape.gpu.whole = gpus;
-    out.spec.pod_sets.push_back(pods);
-    return out;
+    return testing::job_of(uid, gpus, now, priority, run);
   }
   void finish(const std::string& uid) {
     auto one = job(uid, 1, 0s);

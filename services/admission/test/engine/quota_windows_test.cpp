@@ -3,6 +3,7 @@
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/queries/queues.hpp"
 #include "src/queries/copied.hpp"
+#include "test/engine/jobs.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -43,18 +44,7 @@ struct World {
     return out;
   }
   JobUpdated job(const std::string& uid, std::int64_t gpus, std::int32_t priority = 0) const {
-    JobUpdated out;
-    out.spec.uid = WorkloadUid(uid);
-    out.spec.ns = Namespace("team");
-    out.spec.name = uid;
-    out.spec.queue = "q";
-    out.spec.priority = priority;
-    out.spec.submitted = now;
-    out.external_scheduler = true;
-    PodSet pods;
-    pods.shape.gpu.whole = gpus;
-    out.spec.pod_sets.push_back(pods);
-    return out;
+    return testing::job_of(uid, gpus, now, priority);
   }
   Phase phase(const std::string& uid) const { return engine.find(WorkloadUid(uid))->phase; }
   std::string cause(const std::string& uid, const std::string& code) const {

@@ -1,5 +1,6 @@
 // Responses of the API, over gRPC.
 #include "api_fixture.hpp"
+#include "caller.hpp"
 
 #include <fstream>
 
@@ -407,15 +408,7 @@ TEST_F(ApiTest, TenantSeesAndChangesOnlyItsOwn) {
   const auto api = make_service(*host_, clock_);
   rpc::Server guarded(options, {api.get()});
   ASSERT_TRUE(guarded.start());
-  const auto stub = pb::Admission::NewStub(
-      grpc::CreateChannel("127.0.0.1:" + std::to_string(guarded.port()), grpc::InsecureChannelCredentials()));
-  const auto as = [&](const std::string& who, auto method, const auto& request, auto& response) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    context.AddMetadata("authorization", "Bearer " + who);
-    const auto status = (stub.get()->*method)(&context, request, &response);
-    return status.ok() ? Error{static_cast<Code>(0), {}, {}, {}} : rpc::from_grpc(status, "test");
-  };
+  const testing::Caller as(guarded.port());
   constexpr auto kOk = static_cast<Code>(0);
   apply(testing::kQueues);
   see(testing::make_job("team", "a", "q", 8));
@@ -473,9 +466,8 @@ TEST_F(ApiTest, TenantSeesAndChangesOnlyItsOwn) {
   // created later.
   const auto first_of = [&](const std::string& who) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    context.AddMetadata("authorization", "Bearer " + who);
-    auto reader = stub->Watch(&context, {});
+    testing::Caller::prepare(context, who);
+    auto reader = as.stub().Watch(&context, {});
     pb::WorkloadUpdate update;
     const bool any = reader->Read(&update);
     context.TryCancel();

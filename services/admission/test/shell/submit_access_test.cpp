@@ -1,4 +1,5 @@
 // The result of Submit depends on the access of its caller in Kubernetes.
+#include "caller.hpp"
 #include "job_server.hpp"
 #include "qm/admission/api.hpp"
 #include "qm/admission/codec.hpp"
@@ -65,15 +66,7 @@ TEST(SubmitAccess, ChecksPermissionsOfCaller) {
   const auto api = make_service(host, clock, {reviews});
   rpc::Server guarded(options, {api.get()});
   ASSERT_TRUE(guarded.start());
-  const auto stub = pb::Admission::NewStub(
-      grpc::CreateChannel("127.0.0.1:" + std::to_string(guarded.port()), grpc::InsecureChannelCredentials()));
-  const auto as = [&](const std::string& who, auto method, const auto& request, auto& response) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    context.AddMetadata("authorization", "Bearer " + who);
-    const auto status = (stub.get()->*method)(&context, request, &response);
-    return status.ok() ? Error{static_cast<Code>(0), {}, {}, {}} : rpc::from_grpc(status, "test");
-  };
+  const testing::Caller as(guarded.port());
   const auto submit = [&](const std::string& who, const std::string& name, const std::string& account = {}) {
     pb::SubmitRequest request;
     auto job = testing::make_job("team", name, "q", 1);

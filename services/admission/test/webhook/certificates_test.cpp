@@ -5,6 +5,7 @@
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/admission/webhook/review.hpp"
 #include "qm/admission/webhook/server.hpp"
+#include "qm/base/base64.hpp"
 #include "store_server.hpp"
 
 #include <atomic>

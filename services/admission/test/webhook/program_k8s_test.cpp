@@ -1,6 +1,7 @@
 // The program with its webhook, with PostgreSQL and a real API server: the webhook uses the queues and quota of the
 // program, and workloads that were created while it was down are suspended later.
 #include "qm/admission/webhook/review.hpp"
+#include "qm/base/base64.hpp"
 #include "qm/testing/testing.hpp"
 #include "real_server.hpp"
 #include "reviews.hpp"

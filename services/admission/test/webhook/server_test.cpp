@@ -3,6 +3,7 @@
 #include "qm/admission/webhook/server.hpp"
 
 #include "qm/admission/webhook/review.hpp"
+#include "qm/base/base64.hpp"
 #include "qm/testing/testing.hpp"
 #include "reviews.hpp"
 

@@ -1,9 +1,10 @@
 // What a tenant may try, on a real API server: webhooks and policies are those of the chart, the tenant is an account
 // with the rights of a tenant, and pods are created by the controllers of Kubernetes.
+#include "qm/admission/webhook/certificates.hpp"
 #include "qm/admission/webhook/registration.hpp"
 #include "qm/admission/webhook/server.hpp"
+#include "qm/base/base64.hpp"
 #include "qm/config/manifest.hpp"
-#include "qm/http/certificate.hpp"
 #include "qm/model/owned_metadata.hpp"
 #include "qm/testing/testing.hpp"
 #include "real_server.hpp"

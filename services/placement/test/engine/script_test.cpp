@@ -8,39 +8,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
 
 namespace qm::placement::testing {
 namespace {
 
 using qm::testing::split;
 using qm::testing::trimmed;
-
-/// "key=value" and bare words of one line.
-struct Words {
-  std::vector<std::string> plain;
-  std::multimap<std::string, std::string> named;
-  explicit Words(const std::string& line) {
-    std::stringstream in(line);
-    for (std::string word; in >> word;) {
-      const auto at = word.find('=');
-      if (at == std::string::npos) {
-        plain.push_back(word);
-      } else {
-        named.emplace(word.substr(0, at), word.substr(at + 1));
-      }
-    }
-  }
-  [[nodiscard]] bool has(const std::string& word) const { return std::ranges::find(plain, word) != plain.end(); }
-  [[nodiscard]] std::string get(const std::string& key, const std::string& other = "") const {
-    const auto it = named.find(key);
-    return it == named.end() ? other : it->second;
-  }
-  [[nodiscard]] std::int64_t number(const std::string& key, std::int64_t other) const {
-    const auto it = named.find(key);
-    return it == named.end() ? other : std::stoll(it->second);
-  }
-};
+using qm::testing::Words;
 
 std::string devices_text(const std::vector<DeviceRef>& devices) {
   std::string out;

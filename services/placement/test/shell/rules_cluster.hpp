@@ -388,7 +388,7 @@ class RealScheduler : public ::testing::Test {
   }
 
   /// Adds the reach of the volumes of the pod's claims.
-  void add_volumes(const Json& pod, rules::PodRules& rules) {
+  void add_volumes(const Json& pod, kube_rules::PodRules& rules) {
     for (const Json& volume : pod.path("spec.volumes").items()) {
       const auto& claim = volume["persistentVolumeClaim"]["claimName"].string();
       if (claim.empty()) continue;
@@ -401,7 +401,7 @@ class RealScheduler : public ::testing::Test {
   }
 
   /// Reads the whole cluster from the API server.
-  void read(rules::RuleBook& book) {
+  void read(kube_rules::RuleBook& book) {
     const auto nodes = api_->list_all(kNodes, ""), pods = api_->list_all(kPods, ""),
                spaces = api_->list_all(kNamespaces, "");
     ASSERT_TRUE(nodes && pods && spaces);

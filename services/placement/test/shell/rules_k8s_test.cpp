@@ -38,7 +38,7 @@ TEST_F(RealScheduler, TreatsNegativeNamespaceSelectorsAsAll) {
   const Json made = make(kPods, "rules-z", probe);
   EXPECT_EQ(outcome(made).node, "") << "it is fixed upstream: remove the restriction on namespace selectors below";
 
-  rules::RuleBook book;
+  kube_rules::RuleBook book;
   read(book);
   const auto like = template_from_pod(made);
   ASSERT_TRUE(like) << like.error().to_string();
@@ -61,7 +61,7 @@ TEST_F(RealScheduler, MatchesFeasibleNodes) {
     for (int i = dice.roll(9); i > 0; --i) make_running(dice, fmt::format("{}-p{}", mark, i), dice.any(nodes));
     wait_for(fmt::format("rules-{}-last", mark));
 
-    rules::RuleBook book;
+    kube_rules::RuleBook book;
     read(book);
     for (int i = 0; i < kProbes && !HasFailure(); ++i) {
       Json pod = dice.pod(fmt::format("{}-probe{}", mark, i));
@@ -106,7 +106,7 @@ TEST_F(RealScheduler, MatchesFeasibleNodes) {
              spoken.substr(std::min<std::size_t>(1, spoken.size())));
   EXPECT_GT(placed, kClusters * kProbes / 5);
   EXPECT_GT(refused, kClusters * kProbes / 5);
-  for (const auto rule : rules::rule_names()) EXPECT_GT(reasons[rule], 0) << rule << " has refused no node";
+  for (const auto rule : kube_rules::rule_names()) EXPECT_GT(reasons[rule], 0) << rule << " has refused no node";
 }
 
 }  // namespace rules_k8s_test

@@ -73,7 +73,7 @@ TEST_F(RealScheduler, MatchesPreferences) {
     }
     wait_for(fmt::format("rules-{}-last", mark));
 
-    rules::RuleBook book;
+    kube_rules::RuleBook book;
     read(book);
     for (int i = 0; i < kProbes && !HasFailure(); ++i) {
       Json pod = soft_pod(dice, fmt::format("{}-probe{}", mark, i), false);
@@ -84,7 +84,7 @@ TEST_F(RealScheduler, MatchesPreferences) {
       const auto id = book.hold(*like);
       const auto scores = book.preferences(id, book.feasible(id));
       ASSERT_FALSE(scores.empty());
-      const auto best = std::ranges::max_element(scores, {}, &rules::Preference::score)->score;
+      const auto best = std::ranges::max_element(scores, {}, &kube_rules::Preference::score)->score;
       const auto [chosen, update] = outcome(made);
       std::string words;
       std::int64_t of_chosen = -1;

@@ -7,47 +7,24 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
 
 namespace qm::telemetry::testing {
 namespace {
 
 using qm::testing::split;
 using qm::testing::trimmed;
+using qm::testing::Words;
 
-/// The arguments of a line: plain ones by position, "key=value" ones by name.
-struct Words {
-  std::vector<std::string> plain;
-  std::vector<std::pair<std::string, std::string>> named;
-  explicit Words(const std::string& line) {
-    std::stringstream in(line);
-    for (std::string word; in >> word;) {
-      const auto at = word.find('=');
-      if (at == std::string::npos) {
-        plain.push_back(word);
-      } else {
-        named.emplace_back(word.substr(0, at), word.substr(at + 1));
-      }
-    }
-  }
-  /// Removes a plain argument; returns whether it was present.
-  bool flag(const std::string& word) { return std::erase(plain, word) > 0; }
-  /// With a blank for each "_"; empty if it is absent.
-  [[nodiscard]] std::string text(const std::string& key) const {
-    for (auto [name, value] : named) {
-      if (name != key) continue;
-      std::ranges::replace(value, '_', ' ');
-      return value;
-    }
-    return {};
-  }
-  [[nodiscard]] std::int32_t number(const std::string& key, std::int32_t otherwise) const {
-    for (const auto& [name, value] : named) {
-      if (name == key) return std::stoi(value);
-    }
-    return otherwise;
-  }
-};
+/// The text with a blank for each "_"; empty if it is absent.
+std::string text_of(const Words& words, const std::string& key) {
+  std::string out = words.get(key);
+  std::ranges::replace(out, '_', ' ');
+  return out;
+}
+
+std::int32_t number_of(const Words& words, const std::string& key, std::int32_t other) {
+  return static_cast<std::int32_t>(words.number(key, other));
+}
 
 AttemptId attempt_id(const std::string& text) {
   const auto slash = text.find('/');
@@ -90,17 +67,18 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
     now_ += std::chrono::seconds(std::stoi(words.plain.at(1)));
     return {Tick{}};
   }
-  const bool bad = words.flag("bad"), settled = words.flag("settled");
-  const bool standing = words.flag("standing"), cleared = words.flag("cleared");
+  const bool bad = words.take("bad"), settled = words.take("settled");
+  const bool standing = words.take("standing"), cleared = words.take("cleared");
   if (verb == "xid") {
     XidUpdated seen{NodeName(words.plain.at(1)), std::stoi(words.plain.at(2)),
-                    words.number("gpu", 0),      DeviceUuid("GPU-x"),
-                    words.text("line"),          now_ - std::chrono::seconds(words.number("ago", 0))};
+                    number_of(words, "gpu", 0),  DeviceUuid("GPU-x"),
+                    text_of(words, "line"),      now_ - std::chrono::seconds(number_of(words, "ago", 0))};
     seen.standing = standing;
     seen.cleared = cleared;
-    seen.boot = words.text("boot");
-    if (!words.text("uuid").empty()) seen.gpu = DeviceUuid(words.text("uuid") == "none" ? "" : words.text("uuid"));
-    if (!words.text("recovery").empty()) seen.recovery_action = words.number("recovery", 0);
+    seen.boot = text_of(words, "boot");
+    if (!text_of(words, "uuid").empty())
+      seen.gpu = DeviceUuid(text_of(words, "uuid") == "none" ? "" : text_of(words, "uuid"));
+    if (!text_of(words, "recovery").empty()) seen.recovery_action = number_of(words, "recovery", 0);
     return {std::move(seen)};
   }
   if (verb == "devices") return {devices_of(words, now_)};
@@ -113,17 +91,17 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
   if (verb == "notice") {
     const std::string action = words.plain.size() > 3 ? words.plain[3] : "terminate";
     return {NoticeUpdated{NodeName(words.plain.at(1)), InstanceId(words.plain.at(2)), action,
-                          now_ + std::chrono::seconds(words.number("in", 120))}};
+                          now_ + std::chrono::seconds(number_of(words, "in", 120))}};
   }
   if (verb == "order") {
     OrderUpdated order{words.plain.at(1),
                        attempt_id(words.plain.at(2)),
                        {},
                        "SpotInterruption",
-                       now_ + std::chrono::seconds(words.number("in", 110)),
+                       now_ + std::chrono::seconds(number_of(words, "in", 110)),
                        settled};
     for (std::size_t i = 3; i < words.plain.size(); ++i) order.nodes.emplace_back(words.plain[i]);
-    order.ns = words.text("ns");
+    order.ns = text_of(words, "ns");
     order.kind = "Job";
     return {order};
   }
@@ -131,10 +109,10 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
     AckUpdated ack;
     ack.order = words.plain.at(1);
     ack.node = NodeName(words.plain.at(2));
-    ack.step = words.number("step", 0);
+    ack.step = number_of(words, "step", 0);
     if (const OpenOrder* order = engine_.tables().orders.find(ack.order)) ack.id = order->id, ack.ns = order->ns;
-    if (const auto of = words.text("of"); !of.empty()) ack.id = attempt_id(of);
-    if (const auto ns = words.text("ns"); !ns.empty()) ack.ns = ns;
+    if (const auto of = text_of(words, "of"); !of.empty()) ack.id = attempt_id(of);
+    if (const auto ns = text_of(words, "ns"); !ns.empty()) ack.ns = ns;
     ack.ok = !bad;
     ack.at = now_;
     return {ack};
@@ -142,7 +120,7 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
   if (verb == "usage") {
     UsageUpdated usage;
     usage.node = NodeName(words.plain.at(1));
-    usage.gpu_index = words.number("gpu", 0);
+    usage.gpu_index = number_of(words, "gpu", 0);
     usage.utilization = std::stod(words.plain.at(2));
     return {usage};
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,5 +13,11 @@ namespace qm::testing {
 /// Returns an empty text if all output is as written; otherwise the table with every difference marked.
 [[nodiscard]] std::string run_table(const std::string& text,
                                     const std::function<std::vector<std::string>(const std::string& line)>& execute);
+
+/// Expects that all orders of the facts, one a line, end in the same state. `end_of` applies the lines to a new engine
+/// and returns the digest of its state.
+/// Returns the number of orders.
+int expect_one_end(std::vector<std::string> facts,
+                   const std::function<std::uint64_t(const std::string& lines)>& end_of);
 
 }  // namespace qm::testing

@@ -35,7 +35,4 @@ class Review {
 /// by item. Others are replaced as a whole, or appended to if they only grew.
 [[nodiscard]] Json patch_of(const Json& before, const Json& after);
 
-[[nodiscard]] std::string base64(std::string_view bytes);
-[[nodiscard]] Result<std::string> from_base64(std::string_view text);
-
 }  // namespace qm::admission::webhook
