@@ -20,6 +20,8 @@ tl::unexpected<Error> bad(const std::string& field, std::string message, std::st
 
 // ---- kinds of values ----
 
+constexpr const char* kUrl = "^https?://.+";  ///< pattern of a URL
+
 template <class List = std::set<std::string>>
 settings::Kind<List> names_of(const char* what) {
   return settings::list<List>(
@@ -27,13 +29,6 @@ settings::Kind<List> names_of(const char* what) {
         return std::ranges::all_of(
             names, [](const std::string& name) { return name.find_first_of(" /{}") == std::string::npos; });
       });
-}
-
-settings::Kind<std::string> url_of(std::string allowed, bool (*valid)(std::string_view)) {
-  auto out = settings::text(std::move(allowed));
-  out.form.pattern = "^https?://.+";
-  out.read = [valid](const std::string& url) { return valid(url) ? std::optional(url) : std::nullopt; };
-  return out;
 }
 
 // ---- places in the options that are not one member ----
@@ -92,7 +87,7 @@ Status check_nodes(const Options& options) {
 const settings::Table<Options>& settings_table() {
   using namespace settings;
   using namespace std::chrono_literals;
-  const auto url = url_of("http://HOST:PORT/PATH", is_url);
+  const auto url = text("http://HOST:PORT/PATH", kUrl, is_url);
   const auto period = duration(1ms);
   static const settings::Table<Options> table{
       // Nodes and peers.
@@ -101,7 +96,8 @@ const settings::Table<Options>& settings_table() {
       {"except", names_of("nodes"), at(&Options::except),
        "The agent serves all nodes of the cluster but these, as nodes are added and removed."},
       {"telemetry", text("HOST:PORT"), at(&Options::telemetry), "Address of the telemetry service; required."},
-      {"checkpoint-gateway", url_of("http://HOST:PORT/PATH, in which {namespace} and {pod} are filled in", is_gateway),
+      {"checkpoint-gateway",
+       text("http://HOST:PORT/PATH, in which {namespace} and {pod} are filled in", kUrl, is_gateway),
        at(&Options::checkpoint_gateway), "URL that receives the checkpoint orders of all pods instead of the pods."},
       // Samples and notices.
       {"dcgm", url, at(&Options::dcgm), "Metrics page of dcgm-exporter; {node} is the name of the node."},

@@ -1,11 +1,12 @@
 // docs/settings.md and the definitions in values.schema.json are made from the tables of the programs. `./qm docs` writes
 // both.
+#include "pages.hpp"
+
 #include "agent_settings.hpp"
 #include "qm/admission/settings.hpp"
 #include "qm/autoscaler/settings.hpp"
 #include "qm/cost/settings.hpp"
 #include "qm/placement/settings.hpp"
-#include "qm/settings/page.hpp"
 #include "qm/testing/golden.hpp"
 #include "qm/testing/testing.hpp"
 
@@ -91,6 +92,50 @@ TEST(SettingPages, EachServiceOfTheChartRefersToItsDefinition) {
     EXPECT_EQ(part["properties"]["settings"]["$ref"].string(), "#/definitions/" + program.name);
     EXPECT_EQ((*schema)["definitions"][program.name]["properties"].size(), program.settings.size()) << program.name;
   }
+}
+
+struct Options {
+  bool strict = false;
+  std::int64_t nodes = 4;
+  Duration hold = std::chrono::minutes(5);
+  std::string mode = "off", owner, pools = "on";
+};
+
+std::vector<settings::Setting> few() {
+  using namespace settings;
+  auto pools = text("off, on, or names");
+  pools.form.type = Type::kList;
+  pools.form.words = {"off", "on"};
+  return settings::Table<Options>{
+      {"strict", boolean(), at(&Options::strict), "Refuses a|b."},
+      {"nodes", integer(1, 1000, "nodes"), at(&Options::nodes), "Nodes at once."},
+      {"hold", duration(Duration(0)), at(&Options::hold), "Life of a reservation."},
+      {"mode", choice<std::string>({{"off", "off"}, {"warn", "warn"}, {"on", "on"}}), at(&Options::mode), "Mode."},
+      {"owner", text("a name"), at(&Options::owner), "Owner."},
+      {"pools", pools, at(&Options::pools), "Pools."}}
+      .settings();
+}
+
+TEST(SettingPages, ARowOfThePage) {
+  const auto page = settings::markdown(few());
+  EXPECT_THAT(page, ::testing::HasSubstr("| `mode` | enum | `off` | off, warn or on | Mode. |\n"));
+  EXPECT_THAT(page, ::testing::HasSubstr("| `owner` | text | not set | a name | Owner. |\n"));
+  EXPECT_THAT(page, ::testing::HasSubstr("Refuses a\\|b."));
+}
+
+// YAML reads `on` in the values of a chart as true.
+TEST(SettingPages, TheSchemaHasTheAllowedValues) {
+  const Json schema = settings::schema(few());
+  EXPECT_FALSE(schema["additionalProperties"].boolean(true));
+  const Json& of = schema["properties"];
+  EXPECT_EQ(of["mode"]["enum"].dump(), R"(["off","warn","on",true,false])");
+  EXPECT_EQ(of["strict"]["enum"].dump(), R"(["true","false",true,false])");
+  EXPECT_EQ(of["nodes"].dump(),
+            R"({"type":"integer","minimum":1,"maximum":1000,"description":"Nodes at once. Use 1 to 1,000 nodes."})");
+  EXPECT_EQ(of["hold"]["type"].string(), "string");
+  EXPECT_THAT(of["hold"]["pattern"].string(), ::testing::HasSubstr("h|m|s|ms"));
+  EXPECT_EQ(of["owner"]["minLength"].integer(), 1);
+  EXPECT_EQ(of["pools"]["type"].dump(), R"(["string","boolean"])");
 }
 
 // A reader sees the name, the allowed values and one sentence of each setting.

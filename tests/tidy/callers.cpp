@@ -247,7 +247,6 @@ const std::vector<Uncalled>& known_uncalled() {
       {"libs/service/include/qm/service/host.hpp",
        {"execute_once"},
        "tests and the simulation execute intents one by one, without threads"},
-      {"libs/settings/include/qm/settings/page.hpp", {"markdown"}, "a test makes docs/settings.md (./qm docs)"},
       {"services/admission/include/qm/admission/kueue/cycle.hpp",
        {"admission_failed", "place_again", "preemption_failed"},
        "replays of Kueue's own tests: failed writes to its API server, and failed nodes"},

@@ -1,5 +1,4 @@
 #include "qm/rpc/process.hpp"
-#include "qm/settings/page.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

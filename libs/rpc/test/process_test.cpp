@@ -45,6 +45,23 @@ TEST(Settings, FlagsWinOverTheEnvironment) {
   EXPECT_EQ(settings.clock, "system");
 }
 
+TEST(Settings, MigrationsAreAppliedOrChecked) {
+  EXPECT_FALSE(parse({}).check_only);
+  EXPECT_TRUE(parse({"--migrations", "check"}).check_only);
+}
+
+// The names and allowed values of the program's own settings follow the flags.
+TEST(SettingsDeathTest, HelpEndsWithTheSettingsOfTheProgram) {
+  const auto help = [] {
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    std::string arguments[] = {"qm-tiny", "--help"};
+    char* argv[] = {arguments[0].data(), arguments[1].data()};
+    const settings::Setting hold{"hold", {.allowed = "a duration"}, "5m", "Life of a reservation."};
+    (void)parse_settings(2, argv, {"qm-tiny", "A tiny service.", {hold}});
+  };
+  EXPECT_EXIT(help(), ::testing::ExitedWithCode(0), "--log-format.*hold \\[5m\\]  a duration\n      Life of a reserv");
+}
+
 TEST(Settings, PeersRepeat) {
   const auto settings = parse({"--peer", "a=h:1", "--peer", "b=h:2"});
   EXPECT_EQ(settings.peers.size(), 2U);
@@ -62,6 +79,7 @@ TEST(SettingsDeathTest, WrongValuesAreNamed) {
   refused({"--peer", "admission=nowhere"}, "'nowhere' is not of the form host:port");
   refused({"--config", "/nowhere/a.yaml"}, "/nowhere/a.yaml");
   refused({"--log-level", "loud"}, "loud");
+  refused({"--migrations", "maybe"}, "maybe");
   refused({"--unknown"}, "--unknown");
   EXPECT_EXIT(parse({"--help"}), ::testing::ExitedWithCode(0), "");
 }

@@ -101,20 +101,19 @@ Kind<Duration> duration(Duration least, Duration most) {
           duration_text};
 }
 
-Kind<std::string> text(std::string allowed) {
-  const auto read = [](const std::string& text) {
-    return text.empty() ? std::optional<std::string>() : std::optional<std::string>(text);
+Kind<std::string> text(std::string allowed, std::string pattern, std::function<bool(const std::string&)> valid) {
+  const auto read = [valid = std::move(valid)](const std::string& text) -> std::optional<std::string> {
+    if (text.empty() || (valid && !valid(text))) return std::nullopt;
+    return text;
   };
-  return {{.type = Type::kText, .allowed = std::move(allowed)}, read, [](const std::string& text) { return text; }};
+  return {{.type = Type::kText, .allowed = std::move(allowed), .pattern = std::move(pattern)},
+          read,
+          [](const std::string& text) { return text; }};
 }
 
 Kind<std::string> path() {
-  auto out = text("an absolute path, which begins with /");
-  out.form.pattern = "^/";
-  out.read = [](const std::string& text) {
-    return text.starts_with('/') ? std::optional<std::string>(text) : std::optional<std::string>();
-  };
-  return out;
+  return text("an absolute path, which begins with /", "^/",
+              [](const std::string& text) { return text.starts_with('/'); });
 }
 
 }  // namespace qm::settings

@@ -47,4 +47,14 @@ Status check_names(const Values& given, std::span<const Setting> known) {
   return {};
 }
 
+std::string help_text(std::span<const Setting> settings) {
+  if (settings.empty()) return {};
+  std::string out = "Settings, each as --set NAME=VALUE:\n";
+  for (const Setting& setting : settings) {
+    const auto standard = setting.default_value.empty() ? std::string() : fmt::format(" [{}]", setting.default_value);
+    out += fmt::format("  {}{}  {}\n      {}\n", setting.name, standard, setting.form.allowed, setting.help);
+  }
+  return out;
+}
+
 }  // namespace qm::settings

@@ -1,5 +1,4 @@
-// A table of a small program: values, defaults, errors, and what is generated from it.
-#include "qm/settings/page.hpp"
+// A table of a small program: values, defaults, errors and help.
 #include "qm/settings/table.hpp"
 
 #include <gmock/gmock.h>
@@ -140,27 +139,10 @@ TEST(Table, ATableOfAPartBelongsToTheWhole) {
   EXPECT_EQ(whole.read({{"hold", "x"}}).error().field, "hold");
 }
 
-TEST(Pages, ShowEachSetting) {
-  const auto all = table().settings();
-  EXPECT_THAT(help_text(all), HasSubstr("  nodes [4]  1 to 1,000 nodes\n      Nodes at once.\n"));
+TEST(Table, HelpShowsEachSetting) {
+  EXPECT_THAT(help_text(table().settings()), HasSubstr("  nodes [4]  1 to 1,000 nodes\n      Nodes at once.\n"));
+  EXPECT_THAT(help_text(table().settings()), HasSubstr("  file  an absolute path"));
   EXPECT_EQ(help_text({}), "");
-  EXPECT_THAT(markdown(all), HasSubstr("| `mode` | enum | `off` | off, warn or on | What a rule does. |\n"));
-  EXPECT_THAT(markdown(all),
-              HasSubstr("| `file` | text | not set | an absolute path, which begins with / | A file. |\n"));
-  EXPECT_THAT(markdown(all), HasSubstr("Refuses a\\|b."));
-}
-
-TEST(Pages, TheSchemaHasTheAllowedValues) {
-  const Json made = schema(table().settings());
-  EXPECT_FALSE(made["additionalProperties"].boolean(true));
-  const Json& of = made["properties"];
-  EXPECT_EQ(of["mode"]["enum"].dump(), R"(["off","warn","on",true,false])");
-  EXPECT_EQ(of["strict"]["enum"].dump(), R"(["true","false",true,false])");
-  EXPECT_EQ(of["nodes"].dump(),
-            R"({"type":"integer","minimum":1,"maximum":1000,"description":"Nodes at once. Use 1 to 1,000 nodes."})");
-  EXPECT_EQ(of["hold"]["type"].string(), "string");
-  EXPECT_THAT(of["hold"]["pattern"].string(), HasSubstr("h|m|s|ms"));
-  EXPECT_EQ(of["owner"]["minLength"].integer(), 1);
 }
 
 TEST(Durations, AreWrittenAsTheyAreRead) {

@@ -26,14 +26,6 @@ std::optional<HostPort> host_port(const std::string& text) {
   return HostPort{text.substr(0, colon), port};
 }
 
-/// A text for which `valid` is true.
-settings::Kind<std::string> text_of(std::string allowed, std::string pattern, bool (*valid)(const std::string&)) {
-  auto out = settings::text(std::move(allowed));
-  out.form.pattern = std::move(pattern);
-  out.read = [valid](const std::string& value) { return valid(value) ? std::optional(value) : std::nullopt; };
-  return out;
-}
-
 // ---- kinds of values ----
 
 settings::Kind<HostPort> address() { return {{.allowed = "HOST:PORT", .pattern = "^.+:[0-9]+$"}, host_port, {}}; }
@@ -57,14 +49,14 @@ settings::Kind<Service> service() {
 }
 
 settings::Kind<std::string> url() {
-  return text_of("https://HOST:PORT, without a path", "^https://[^/]+:[0-9]+$", [](const std::string& value) {
+  return settings::text("https://HOST:PORT, without a path", "^https://[^/]+:[0-9]+$", [](const std::string& value) {
     const auto rest = value.starts_with("https://") ? value.substr(8) : std::string();
     return rest.find('/') == std::string::npos && host_port(rest).has_value();
   });
 }
 
 settings::Kind<std::string> namespace_label() {
-  return text_of("KEY=VALUE", "^[^=]+=", [](const std::string& value) {
+  return settings::text("KEY=VALUE", "^[^=]+=", [](const std::string& value) {
     const auto equals = value.find('=');
     return equals != std::string::npos && equals > 0;
   });

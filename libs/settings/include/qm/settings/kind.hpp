@@ -59,8 +59,10 @@ template <class T>
 /// "1h30m" for 90 minutes; "0s" for zero.
 [[nodiscard]] std::string duration_text(Duration duration);
 
-/// Any text but the empty one. `allowed`: its meaning, such as "HOST:PORT".
-[[nodiscard]] Kind<std::string> text(std::string allowed);
+/// A text that is not empty, for which `valid` is true. `allowed`: its meaning, such as "HOST:PORT"; `pattern`: as in
+/// Form.
+[[nodiscard]] Kind<std::string> text(std::string allowed, std::string pattern = {},
+                                     std::function<bool(const std::string&)> valid = {});
 /// An absolute path.
 [[nodiscard]] Kind<std::string> path();
 

@@ -42,4 +42,7 @@ using Values = std::map<std::string, std::string>;
 /// kInvalid for the first unknown name: "--set holds: unknown setting; did you mean hold?", with all names as remedy.
 [[nodiscard]] Status check_names(const Values& given, std::span<const Setting> known);
 
+/// The settings as the end of --help: two lines each. Empty text if there are none.
+[[nodiscard]] std::string help_text(std::span<const Setting> settings);
+
 }  // namespace qm::settings

@@ -7,9 +7,6 @@
 
 namespace qm::settings {
 
-/// The settings as the end of --help: two lines each. Empty text if there are none.
-[[nodiscard]] std::string help_text(std::span<const Setting> settings);
-
 /// The settings as a table in Markdown: name, type, default, allowed values, meaning.
 [[nodiscard]] std::string markdown(std::span<const Setting> settings);
 

@@ -1,4 +1,4 @@
-#include "qm/settings/page.hpp"
+#include "pages.hpp"
 
 #include <fmt/format.h>
 
@@ -63,16 +63,6 @@ Json schema_of(const Setting& setting) {
 }
 
 }  // namespace
-
-std::string help_text(std::span<const Setting> settings) {
-  if (settings.empty()) return {};
-  std::string out = "Settings, each as --set NAME=VALUE:\n";
-  for (const Setting& setting : settings) {
-    const auto standard = setting.default_value.empty() ? std::string() : fmt::format(" [{}]", setting.default_value);
-    out += fmt::format("  {}{}  {}\n      {}\n", setting.name, standard, setting.form.allowed, setting.help);
-  }
-  return out;
-}
 
 std::string markdown(std::span<const Setting> settings) {
   std::string out = "| setting | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n";
