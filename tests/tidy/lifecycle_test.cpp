@@ -67,7 +67,7 @@ struct Machine {
 const Machine kMachines[] = {
     {"Admission", "services/admission/include/qm/admission/workload.hpp", "enum class Phase",
      "services/admission/include/qm/admission/commands.hpp"},
-    {"Placement", "services/placement/include/qm/placement/model.hpp", "enum class AssignmentState",
+    {"Placement", "services/placement/include/qm/placement/rows/assignments.hpp", "enum class AssignmentState",
      "services/placement/include/qm/placement/commands.hpp"},
     {"Autoscaler", "services/autoscaler/include/qm/autoscaler/tables.hpp", "enum class ClaimState",
      "services/autoscaler/include/qm/autoscaler/commands.hpp"},
