@@ -9,6 +9,7 @@
 #include <fstream>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace qm {
@@ -69,6 +70,18 @@ std::vector<std::string> rendered(const std::string& browser, const std::string&
     }
   }
   return out;
+}
+
+TEST(PictureSources, GiveThePicturesOfTheTree) {
+  const std::pair<const char*, const char*> sources[] = {{"diagram.py", "architecture.txt"},
+                                                         {"terminal.py", "demo.txt"}};
+  for (const auto& [tool, source] : sources) {
+    testing::Process::Options options;
+    options.argv = {"python3", kRoot + "/tools/" + tool, "--check", kRoot + "/docs/images/" + source};
+    auto process = testing::Process::start(options);
+    ASSERT_TRUE(process);
+    EXPECT_EQ((*process)->wait(std::chrono::seconds(60)).value_or(-1), 0) << source;
+  }
 }
 
 class Pictures : public ::testing::Test {
