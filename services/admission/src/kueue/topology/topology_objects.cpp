@@ -1,5 +1,6 @@
 #include "qm/admission/kueue/topology_objects.hpp"
 
+#include "qm/admission/kueue/node_affinity.hpp"
 #include "qm/model/quantity.hpp"
 
 #include <algorithm>
@@ -111,6 +112,11 @@ PodRules pod_rules(const Json& node_selector, const Json& tolerations, const Jso
     out.preferred.push_back({p["weight"].integer(), term_of(p["preference"])});
   }
   return out;
+}
+
+PodRules node_affinity_of(std::string_view pod) {
+  const auto json = Json::parse(pod);
+  return json ? pod_rules({}, {}, json->path("spec.affinity.nodeAffinity")) : PodRules{};
 }
 
 std::optional<TopologyRequest> topology_request(const Json& request) {
