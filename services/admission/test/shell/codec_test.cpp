@@ -455,7 +455,7 @@ TEST(AdmissionCodec, RowRoundTrips) {
   w.counts = Counts{1};
   w.ended_pods = 1;
   w.quota_position = 2;
-  w.claim = Claim{w.flavors, w.usage, Counts{1}, {WorkloadUid("v")}};
+  w.claim = Claim{w.flavors, w.usage, Counts{1}, {}, {WorkloadUid("v")}};
   w.budget = "b";
   EXPECT_TRUE(from_row(to_row(w)) == w);
   const Submission s{Namespace("team"), "x", "q", Team("t"), "id", from_micros(3), true, "no"};
