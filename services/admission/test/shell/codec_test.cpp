@@ -381,7 +381,7 @@ TEST(AdmissionCodec, ApplyIsAtomicAndNamesPlaces) {
       foreign->warnings,
       (std::vector<std::string>{
           "x.yaml:1: ConfigMap/x is not applied: admission reads ClusterQueues, LocalQueues, Cohorts, ResourceFlavors, "
-          "priority classes, AdmissionChecks and Namespaces; create it with kubectl apply -f x.yaml"}));
+          "Topologies, priority classes, AdmissionChecks and Namespaces; create it with kubectl apply -f x.yaml"}));
   const auto job = objects_from_manifest(
       "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: team}\nspec: {template: {spec: {containers: "
       "[{name: t, image: i}]}}}\n",
