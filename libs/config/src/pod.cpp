@@ -251,6 +251,11 @@ bool read_topology(const Cursor& annotation, std::string_view name, PodSetTopolo
     read_text(annotation, out.required);
   } else if (word == "preferred-topology") {
     read_text(annotation, out.preferred);
+  } else if (word == "unconstrained-topology") {
+    if (!read_text(annotation, text)) return true;
+    if (text != "true" && text != "false")
+      annotation.error(fmt::format("\"{}\" is neither true nor false", text), "set \"true\" or \"false\"");
+    out.unconstrained = text == "true";
   } else if (word == "slice-required-topology") {
     read_text(annotation, out.slice);
   } else if (word == "group-name") {
@@ -270,6 +275,7 @@ void write_topology(const PodSetTopology& topology, Json& annotations) {
   const auto write = [&](std::string_view word, const std::string& value) {
     if (!value.empty()) annotations.set(std::string(kTopologyPrefix).append(word), value);
   };
+  if (topology.unconstrained) write("unconstrained-topology", "true");
   if (topology.none()) return;
   write("required-topology", topology.required);
   write("preferred-topology", topology.preferred);
@@ -284,6 +290,8 @@ void check_topology(const Cursor& annotations, const PodSetTopology& topology) {
   if (!topology.required.empty() && !topology.preferred.empty())
     at("preferred-topology")
         .error("cannot be combined with podset-required-topology", "keep one of the two annotations");
+  if (topology.unconstrained && (!topology.required.empty() || !topology.preferred.empty()))
+    at("unconstrained-topology").error("cannot be combined with a topology level", "keep one of the two annotations");
   if (!topology.slice.empty() && topology.slice_size == 0)
     at("slice-required-topology")
         .error("needs podset-slice-size", "add the annotation with the number of pods of a slice");

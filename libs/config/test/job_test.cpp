@@ -78,7 +78,7 @@ TEST(Job, ThereAndBackForEveryWayToAskForGpus) {
 TEST(Job, ThereAndBackWithATopology) {
   for (const PodSetTopology& topology :
        {PodSetTopology{"zone", "", "rack", 2, "all"}, PodSetTopology{"", "rack", "", 0, ""},
-        PodSetTopology{"", "", "", 0, "", true}}) {
+        PodSetTopology{"", "", "", 0, "", true}, PodSetTopology{"", "", "", 0, "", false, true}}) {
     WorkloadSpec spec = sample();
     spec.pod_sets[0].topology = topology;
     const auto back = there_and_back(spec);
@@ -102,6 +102,9 @@ TEST(Job, ATopologyThatMakesNoSenseIsRefusedByItsAnnotation) {
   EXPECT_EQ(refused({{"podset-index-label", "x"}}), "read");
   EXPECT_EQ(says(refused({{"required-topology", "rack"}, {"preferred-topology", "rack"}}),
                  "spec.template.metadata.annotations.kueue.x-k8s.io/podset-preferred-topology cannot be combined"),
+            "says so");
+  EXPECT_EQ(says(refused({{"preferred-topology", "rack"}, {"unconstrained-topology", "true"}}),
+                 "podset-unconstrained-topology cannot be combined"),
             "says so");
   EXPECT_EQ(says(refused({{"slice-required-topology", "rack"}}), "needs podset-slice-size"), "says so");
   EXPECT_EQ(says(refused({{"slice-size", "2"}}), "needs podset-slice-required-topology"), "says so");

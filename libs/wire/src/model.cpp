@@ -79,7 +79,7 @@ pb::PodSet to_pb(const PodSet& set) {
   out.set_min_count(set.min_count);
   *out.mutable_shape() = to_pb(set.shape);
   const PodSetTopology& asked = set.topology;
-  if (!asked.none()) {
+  if (!asked.none() || asked.unconstrained) {
     auto& topology = *out.mutable_topology();
     topology.set_required(asked.required);
     topology.set_preferred(asked.preferred);
@@ -87,6 +87,7 @@ pb::PodSet to_pb(const PodSet& set) {
     topology.set_slice_size(asked.slice_size);
     topology.set_group(asked.group);
     topology.set_exclusive(asked.exclusive);
+    topology.set_unconstrained(asked.unconstrained);
   }
   out.set_rules(set.rules);
   out.set_completions(set.completions);
@@ -99,7 +100,7 @@ PodSet from_pb(const pb::PodSet& set) {
           set.min_count(),
           from_pb(set.shape()),
           {topology.required(), topology.preferred(), topology.slice(), topology.slice_size(), topology.group(),
-           topology.exclusive()},
+           topology.exclusive(), topology.unconstrained()},
           set.rules(),
           set.completions()};
 }

@@ -34,8 +34,13 @@ admission:
   resources: [clusterqueues, localqueues]
   verbs: [get, list, watch]
 - apiGroups: [kueue.x-k8s.io]
-  resources: [admissionchecks, cohorts, resourceflavors, workloadpriorityclasses]
+  resources: [admissionchecks, cohorts, resourceflavors, topologies, workloadpriorityclasses]
   verbs: [list, watch]
+{{- if eq (dig "admission" "settings" "placement" "own" .Values.services) "none" }}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [list, watch]
+{{- end }}
 - apiGroups: [kueue.x-k8s.io]
   resources: [workloads]
   verbs: [get, list, watch, patch]

@@ -4,6 +4,7 @@
 #include "lifecycle/placement_answers.hpp"
 #include "lifecycle/requests.hpp"
 #include "lifecycle/timers.hpp"
+#include "quota/nodes.hpp"
 #include "quota/objects.hpp"
 #include "quota/quota_windows.hpp"
 #include "quota/schedule.hpp"
@@ -38,6 +39,7 @@ struct EngineParts {
   Schedule scheduler{state, transitions, budgets, scale_up, usage};
   // Inputs.
   Objects objects{state, rows, transitions, checks, usage};
+  Nodes nodes{state, transitions};
   PodGroups groups{state, rows, transitions};
   JobUpdates jobs{state, rows, specs, transitions, activation, groups, scale_up};
   PlacementAnswers answers{state, rows, transitions};
@@ -66,6 +68,7 @@ struct EngineParts {
   void on(const SpendingUpdated& c) { budgets.on(c); }
   void on(const EstimatePublished& c) { history.on(c); }
   void on(const ProposalUpdated& c) { proposals.on(c); }
+  void on(const NodesUpdated& c) { nodes.on(c); }
   void on(const Tick&) {}
   void on(const Reconsider&) { state.reschedule_all(); }
 };

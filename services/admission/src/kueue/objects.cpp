@@ -289,7 +289,7 @@ void Objects::add_pod(const Json& object) {
   for (const auto& [resource, amount] : pod_requests(object["spec"])) {
     topology::add(asked, {{topologies->names().intern(resource), amount}});
   }
-  topologies->take_outside(object["spec"]["nodeName"].string(), asked);
+  topologies->take_outside(object["spec"]["nodeName"].string(), topology::usage_of(asked, 1));
 }
 
 /// Whether a check dispatches the workloads of the queue to other clusters, where their nodes are chosen.

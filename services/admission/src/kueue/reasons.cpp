@@ -14,7 +14,7 @@ std::string amount_text(std::string_view resource, std::int64_t amount) {
   return Quantity::of(amount, bytes ? Quantity::Format::kBinarySi : Quantity::Format::kDecimalSi).to_string();
 }
 
-std::string Objects::to_string(const Why& why) const {
+std::string to_string(const Why& why, const Names& flavors, const Names& resources) {
   const auto flavor = why.kind == Why::Kind::kNotCovered ? std::string() : flavors[why.flavor];
   const auto resource = why.kind == Why::Kind::kRefused ? std::string() : resources[why.resource];
   switch (why.kind) {
@@ -73,5 +73,7 @@ std::string Objects::to_string(const Why& why) const {
   }
   return {};
 }
+
+std::string Objects::to_string(const Why& why) const { return kueue::to_string(why, flavors, resources); }
 
 }  // namespace qm::admission::kueue

@@ -17,6 +17,8 @@ inline void load_copied(Engine& engine, const Tables& rows, bool with_ended, Ins
   copy(rows.priority_classes, to.priority_classes);
   copy(rows.namespaces, to.namespaces);
   copy(rows.admission_checks, to.admission_checks);
+  copy(rows.topologies, to.topologies);
+  copy(rows.nodes, to.nodes);
   copy(rows.budgets, to.budgets);
   copy(rows.holds, to.holds);
   copy(rows.run_times, to.run_times);

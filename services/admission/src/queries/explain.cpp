@@ -18,6 +18,20 @@ std::string fewer_pods(const Workload& w) {
   return fmt::format(" with {} of {} pods", w.running_pods(), w.spec.total_pods());
 }
 
+/// " on r1 (2), r2 (1)": the domains of its topology assignment, each with its number of pods.
+std::string nodes_text(const Workload& w) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> domains;
+  for (const auto& [set, assignment] : w.nodes()) {
+    for (const auto& domain : assignment.domains)
+      domains.push_back(fmt::format("{} ({})", fmt::join(domain.values, "/"), domain.count));
+  }
+  if (domains.empty()) return {};
+  const auto left = domains.size() > kShown ? domains.size() - kShown : 0;
+  domains.resize(domains.size() - left);
+  return fmt::format(" on {}{}", fmt::join(domains, ", "), left > 0 ? fmt::format(" and {} more", left) : "");
+}
+
 /// What an evicted workload waits for, the deadline, and what happens then.
 Cause eviction_of(const Workload& w, Instant now) {
   const auto& order = *w.eviction;
@@ -153,7 +167,8 @@ void explain_admitted(const Workload& w, Explanation& e) {
   if (w.answer == Answer::kBound) {
     e.summary = fmt::format("{} runs{} since {}", workload_name, fewer_pods(w), to_rfc3339(w.admitted));
   } else if (w.external_scheduler) {
-    e.summary = fmt::format("{} is admitted{}, and another scheduler binds its pods", workload_name, fewer_pods(w));
+    e.summary = fmt::format("{} is admitted{}, and another scheduler binds its pods{}", workload_name, fewer_pods(w),
+                            nodes_text(w));
   } else {
     causes.push_back(cause_of("WaitingForPods",
                               fmt::format("admitted with reservation {}; its pods are not all bound", w.reservation),

@@ -11,8 +11,10 @@ namespace qm::admission {
 
 void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
                       const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals,
-                      const std::set<QueueName>& idle, Instant now) {
+                      const std::set<QueueName>& idle, Instant now, TopologyNodes nodes) {
   *this = Decisions(rules_);
+  nodes_ = std::move(nodes);
+  nodes_.build(flavors, names_.flavors);
   ages_ = Ages(now);
   for (const auto& [key, local] : locals) {
     const auto [it, fresh] = only_local_.try_emplace(key.first, key.second);
@@ -60,6 +62,7 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     quota.cheaper_plan_searches = rules_.exact ? 0 : rules_.cheaper_plan_searches;
     quota.pods = names_.resources.find("pods");
     const auto root = std::ranges::find_if(pools, [&](const Cohort* pool) { return pool->name == quota.tree.name(0); });
+    if (root == pools.end()) quota.topologies = nodes_.rules();
     if (root != pools.end()) {
       trees_.push_back(make_pool(static_cast<int>(i), queues, **root, std::move(quota)));
     } else if (rules_.exact) {
@@ -92,6 +95,7 @@ void Decisions::add_queue(const ClusterQueue& queue, bool idle, Instant now, kue
   out.weight = static_cast<double>(queue.weight_milli) / 1000;
   out.quotas = offers_of(groups_at(queue, now), &out.rules.groups);
   out.rules.inactive = idle;
+  out.rules.topology_only = nodes_.covers(out.rules);
   out.rules.backfill = queue.backfill && !rules_.exact;
   out.rules.strict = queue.strategy == Strategy::kStrictFifo || out.rules.backfill;
   if (queue.aging && !rules_.exact) ages_.add_rule(queue.name, *queue.aging);

@@ -31,8 +31,9 @@ class ContinuousScheduler final : public Scheduler, Claims, Displacements, Resiz
   kueue::UsageShares* usage() override { return &tree_.usage(); }
 
  private:
-  void claim(const kueue::Work& work, kueue::Amounts usage, std::vector<int> victims) override {
-    tree_.claim(work, std::move(usage), {}, std::move(victims));
+  void claim(const kueue::Work& work, kueue::Amounts usage, kueue::LeafUses on_nodes,
+             std::vector<int> victims) override {
+    tree_.claim(work, std::move(usage), std::move(on_nodes), std::move(victims));
   }
   const kueue::Assignment* claim_of(int id) const override { return &tree_.claim_of(id); }
   std::vector<int> victims_of(int id) const override { return tree_.victims_of(id); }

@@ -6,19 +6,39 @@
 #include <algorithm>
 
 namespace qm::admission {
+namespace {
+
+bool concerns_topology(const kueue::Why& why) {
+  using Kind = kueue::Why::Kind;
+  using Refused = kueue::Refusal::Why;
+  switch (why.kind) {
+    case Kind::kTopologyPlacementFailed:
+    case Kind::kNoTopology:
+    case Kind::kNoTopologies:
+    case Kind::kSeveralTopologies:
+      return true;
+    case Kind::kRefused:
+      return why.refusal.why == Refused::kNoTopology || why.refusal.why == Refused::kUnknownTopology ||
+             why.refusal.why == Refused::kNoLevel || why.refusal.why == Refused::kOnlyTopology;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
 
 std::optional<std::pair<kueue::QuotaState*, kueue::Work>> Decisions::seen(const Workload& w) const {
   const auto where = queues_.find(w.cluster_queue);
   if (where == queues_.end()) return std::nullopt;
   const WorkloadEntry* found = entries_.find(*w.spec.uid);
   WorkloadEntry entry = found == nullptr ? WorkloadEntry{} : *found;
-  if (entry.pattern == nullptr) entry.pattern = patterns_.of(w.spec, names_);
+  if (entry.pattern == nullptr) entry.pattern = patterns_.of(w.spec, names_, nodes_);
   entry.node = where->second.node;
   return std::pair(&scheduler(where->second.tree).quota(), work_of(w, entry));
 }
 
 bool Decisions::refuses(const Spec& spec, const Flavors& flavors) const {
-  for (const auto& set : patterns_.of(spec, names_)->pod_sets) {
+  for (const auto& set : patterns_.of(spec, names_, nodes_)->pod_sets) {
     const auto chosen = flavors.find(set.name);
     if (chosen == flavors.end()) continue;
     for (const auto& no : set.refused) {
@@ -61,6 +81,12 @@ std::vector<QuotaShortfall> Decisions::shortfalls(const Workload& w) const {
       QuotaShortfall s;
       s.pod_set = work.pod_sets[i].name;
       s.flavor = FlavorName(why.kind == kueue::Why::Kind::kNotCovered ? "" : names_.flavors[why.flavor]);
+      if (concerns_topology(why)) {
+        s.kind = QuotaShortfall::Kind::kTopology;
+        s.detail = kueue::to_string(why, names_.flavors, names_.resources);
+        out.push_back(std::move(s));
+        continue;
+      }
       const auto asked_of = [&](kueue::Resource resource) {
         const auto& each = work.pod_sets[i].each;
         const auto one = std::ranges::find(each, resource, [](const auto& request) { return request.first; });
@@ -89,7 +115,7 @@ std::vector<QuotaShortfall> Decisions::shortfalls(const Workload& w) const {
           if (without_limit(*as_seen, s)) s.kind = QuotaShortfall::Kind::kBorrowingLimit;
           break;
         default:
-          continue;  // reasons of topologies, which admission does not use
+          continue;
       }
       out.push_back(std::move(s));
     }

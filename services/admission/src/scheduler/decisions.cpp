@@ -174,7 +174,7 @@ void Decisions::resize(const Workload& w) {
 
 void Decisions::enter(const Workload& w, WorkloadEntry& entry) {
   Scheduler& tree = scheduler(entry.tree);
-  if (entry.pattern == nullptr) entry.pattern = patterns_.of(w.spec, names_);
+  if (entry.pattern == nullptr) entry.pattern = patterns_.of(w.spec, names_, nodes_);
   ages_.refresh(w, entry);
   auto work = work_of(w, entry);
   if (const auto pool = pools_.find(entry.tree); pool != pools_.end()) {
@@ -190,11 +190,14 @@ void Decisions::enter(const Workload& w, WorkloadEntry& entry) {
       if (tree.claims() == nullptr) return tree.enqueue(std::move(work));
       std::vector<int> victims;
       for (const auto& victim : w.claim->victims) victims.push_back(number(victim));
-      return tree.claims()->claim(work, names_.amounts_of(entry.tree, w.claim->usage), std::move(victims));
+      return tree.claims()->claim(work, names_.amounts_of(entry.tree, w.claim->usage),
+                                  nodes_.uses_of(w.spec, w.claim->flavors, w.claim->nodes, names_.flavors),
+                                  std::move(victims));
     }
     case Presence::kHolding:
     case Presence::kLeaving:
       work.usage = names_.amounts_of(entry.tree, w.usage);
+      work.on_nodes = nodes_.uses_of(w.spec, w.flavors, w.nodes(), names_.flavors);
       work.reserved = micros(w.quota_reserved);
       work.evicted = entry.at == Presence::kLeaving;
       work.stake = stakes_[entry.id] = stake_of(w);
@@ -239,6 +242,7 @@ std::vector<int> Decisions::age(Instant now, const std::function<const Workload&
 Scheduled Decisions::decide(int tree, Instant now) {
   Scheduled made;
   auto& rules = scheduler(tree);
+  if (auto* results = nodes_.used() ? rules.search_results() : nullptr) results->discard_results();
   const auto outcome = rules.run(micros(now));
   const auto entry_of = [&](int id) -> WorkloadEntry& { return *entries_.find(uid_of(id)); };
   for (const int id : outcome.unclaimed) {
@@ -256,8 +260,12 @@ Scheduled Decisions::decide(int tree, Instant now) {
     auto& entry = entry_of(id);
     entry.at = Presence::kClaiming;
     auto assignment = assignment_of(names_, tree, *entry.pattern, *claim);
-    Scheduled::Claimed claimed{
-        uid_of(id), {std::move(assignment.flavors), std::move(assignment.usage), std::move(assignment.counts), {}}};
+    Scheduled::Claimed claimed{uid_of(id),
+                               {std::move(assignment.flavors),
+                                std::move(assignment.usage),
+                                std::move(assignment.counts),
+                                TopologyNodes::assignments_of(entry.pattern->pod_sets, claim->placed),
+                                {}}};
     for (const int victim : rules.claims()->victims_of(id)) claimed.claim.victims.push_back(uid_of(victim));
     made.claimed.push_back(std::move(claimed));
   }
@@ -266,7 +274,9 @@ Scheduled Decisions::decide(int tree, Instant now) {
     entry.at = Presence::kHolding;
     stakes_[one.id] = {};
     ages_.forget(uid_of(one.id), entry);
-    made.admitted.push_back({uid_of(one.id), assignment_of(names_, tree, *entry.pattern, one.assignment)});
+    auto assignment = assignment_of(names_, tree, *entry.pattern, one.assignment);
+    assignment.nodes = TopologyNodes::assignments_of(entry.pattern->pod_sets, one.assignment.placed);
+    made.admitted.push_back({uid_of(one.id), std::move(assignment)});
   }
   return made;
 }
@@ -343,6 +353,7 @@ bool operator==(const Decisions& a, const Decisions& b) {
     return out;
   };
   if (snapshot(a) != snapshot(b) || a.trees_.size() != b.trees_.size()) return false;
+  if (a.nodes_.usage() != b.nodes_.usage()) return false;
   for (std::size_t i = 0; i < a.trees_.size(); ++i) {
     if (leaving(a, i) != leaving(b, i) || preemptors(a, i) != preemptors(b, i)) return false;
     const auto& one = a.trees_[i]->quota().tree;

@@ -8,6 +8,7 @@
 #include "scheduler/quota_names.hpp"
 #include "scheduler/scheduled.hpp"
 #include "scheduler/scheduler.hpp"
+#include "scheduler/topology/topology_nodes.hpp"
 #include "scheduler/uids.hpp"
 #include "scheduler/workload_entry.hpp"
 
@@ -45,7 +46,7 @@ class Decisions {
   /// scheduled.
   void build(const std::map<QueueName, ClusterQueue>& queues, const std::map<std::string, Cohort>& cohorts,
              const std::map<FlavorName, Flavor>& flavors, const std::map<LocalName, LocalQueue>& locals,
-             const std::set<QueueName>& idle, Instant now);
+             const std::set<QueueName>& idle, Instant now, TopologyNodes nodes = {});
   /// Applies aging up to `now` to the pending workloads of queues with aging. Returns the trees with a change.
   /// `now` never decreases.
   std::vector<int> age(Instant now, const std::function<const Workload&(const WorkloadUid&)>& row);
@@ -70,7 +71,7 @@ class Decisions {
   /// Whether batches can be undone row by row: for each changed row take_out(), then recall() and put() with the
   /// earlier row, then look_again() for the trees of both. Otherwise build() is required.
   [[nodiscard]] bool reversible() const {
-    return !rules_.exact && pools_.empty() && by_usage_.empty() && ages_.empty();
+    return !rules_.exact && pools_.empty() && by_usage_.empty() && ages_.empty() && !nodes_.used();
   }
   /// Removes the workload from its tree, and its preemptors, until recall() and put().
   void take_out(const Workload& w);
@@ -79,7 +80,8 @@ class Decisions {
   /// Discards what the tree concluded from earlier searches.
   void look_again(int tree);
 
-  /// Schedules one tree. Afterwards the state of the tree includes the decisions.
+  /// Schedules one tree. Afterwards the state of the tree includes the decisions. With topologies each workload of the
+  /// tree is searched again, because other trees may have changed the nodes.
   [[nodiscard]] Scheduled decide(int tree, Instant now);
   /// A workload arrived in or left the tree of the queue: preemptions older than Rules::rest no longer bind.
   void release_old_preemptions(const QueueName& queue, Instant now);
@@ -177,6 +179,7 @@ class Decisions {
   Rules rules_;
   mutable QuotaNames names_;   ///< a name gets its number on first use
   mutable Patterns patterns_;  ///< built on first use
+  TopologyNodes nodes_;        ///< all trees share the nodes
   std::set<QueueName> by_usage_;
   std::map<Namespace, std::string> only_local_;  ///< by namespace; empty where it has several
   std::vector<std::unique_ptr<Scheduler>> trees_;

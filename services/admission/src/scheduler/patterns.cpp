@@ -45,7 +45,7 @@ std::int32_t least_of(const Spec& spec, const PodSet& set) {
 }
 
 /// Workloads with equal texts have equal results.
-std::string text_of(const Spec& spec) {
+std::string text_of(const Spec& spec, const TopologyNodes& nodes) {
   std::string text;
   for (const auto& set : spec.pod_sets) {
     text += fmt::format("{}*{}/{}", set.name, set.count, least_of(spec, set));
@@ -54,7 +54,7 @@ std::string text_of(const Spec& spec) {
     for (const auto& t : set.shape.tolerations) {
       text += fmt::format(",~{}:{}:{}:{}", t.key, t.op, t.value, t.effect);
     }
-    text += ';';
+    text += nodes.text_of(set) + ';';
   }
   return text;
 }
@@ -70,10 +70,10 @@ std::map<std::string, std::int64_t> requests_of(const WorkloadSpec& spec) {
   return out;
 }
 
-const Pattern* Patterns::of(const Spec& spec, QuotaNames& names) {
+const Pattern* Patterns::of(const Spec& spec, QuotaNames& names, const TopologyNodes& nodes) {
   const auto [known, unseen] = known_.try_emplace({spec.pod_sets, spec.kind == "Job"});
   if (!unseen) return known->second;
-  const auto [it, fresh] = patterns_.try_emplace(text_of(spec));
+  const auto [it, fresh] = patterns_.try_emplace(text_of(spec, nodes));
   Pattern& pattern = it->second;
   known->second = &pattern;
   if (!fresh) return &pattern;
@@ -87,11 +87,20 @@ const Pattern* Patterns::of(const Spec& spec, QuotaNames& names) {
       made.each.emplace_back(names.resources.of(resource), amount);
     // Kueue processes resources in descending order of name.
     std::ranges::reverse(made.each);
+    nodes.add_request(set, made);
+    if (made.nodes && made.nodes->group) {
+      const auto same = [&](const kueue::PodSet& other) { return other.nodes->group == made.nodes->group; };
+      const auto first = std::ranges::find_if(pattern.pod_sets, same) - pattern.pod_sets.begin();
+      made.group = static_cast<std::int32_t>(first);  // its own number if it is the first
+    }
     for (kueue::Flavor id = 0; id < names.flavors.size(); ++id) {
       const auto spec_of = flavors_.find(FlavorName(names.flavors[id]));
       if (spec_of == flavors_.end()) {
         made.refused.push_back({id, kueue::Refusal::Why::kNotFound, {}});
-      } else if (auto no = refusal(spec_of->second, id, set.shape)) {
+        continue;
+      }
+      if (auto no = nodes.refusal(made, spec_of->second, id)) made.refused.push_back(std::move(*no));
+      if (auto no = refusal(spec_of->second, id, set.shape)) {
         made.refused.push_back(std::move(*no));
       }
     }

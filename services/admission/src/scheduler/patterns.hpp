@@ -2,6 +2,7 @@
 #include "qm/admission/kueue/work.hpp"
 #include "qm/admission/scheduler/assignment.hpp"
 #include "scheduler/quota_names.hpp"
+#include "scheduler/topology/topology_nodes.hpp"
 
 #include <map>
 #include <string>
@@ -34,7 +35,7 @@ class Patterns {
   explicit Patterns(std::map<FlavorName, Flavor> flavors = {}) : flavors_(std::move(flavors)) {}
 
   /// Valid as long as this object. Names of resources get numbers.
-  [[nodiscard]] const Pattern* of(const Spec& spec, QuotaNames& names);
+  [[nodiscard]] const Pattern* of(const Spec& spec, QuotaNames& names, const TopologyNodes& nodes);
 
  private:
   std::map<FlavorName, Flavor> flavors_;

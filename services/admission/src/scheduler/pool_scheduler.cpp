@@ -91,7 +91,9 @@ void PoolScheduler::hold(kueue::Work work) {
   entries_.insert_or_assign(id, Entry{std::move(work), true, true, {}});
 }
 
-void PoolScheduler::claim(const kueue::Work& work, kueue::Amounts usage, std::vector<int> victims) {
+/// A pool has no topologies.
+void PoolScheduler::claim(const kueue::Work& work, kueue::Amounts usage, kueue::LeafUses /*on_nodes*/,
+                          std::vector<int> victims) {
   auto job = job_of(work);
   if (!job) return enqueue(work);
   // From the row, because other decisions depend on it.

@@ -50,7 +50,8 @@ class PoolScheduler final : public Scheduler, Claims, Displacements {
     std::optional<kueue::Assignment> claim;
   };
 
-  void claim(const kueue::Work& work, kueue::Amounts usage, std::vector<int> victims) override;
+  void claim(const kueue::Work& work, kueue::Amounts usage, kueue::LeafUses on_nodes,
+             std::vector<int> victims) override;
   const kueue::Assignment* claim_of(int id) const override;
   std::vector<int> victims_of(int id) const override { return pool_.victims_of(id); }
   void stake(int id, const kueue::Stake& stake) override { pool_.min_runtime_end(id, stake.min_runtime_until); }

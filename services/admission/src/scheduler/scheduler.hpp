@@ -13,7 +13,8 @@ namespace qm::admission {
 class Claims {
  public:
   /// Adds a pending workload with the claim that its row has.
-  virtual void claim(const kueue::Work& work, kueue::Amounts usage, std::vector<int> victims) = 0;
+  virtual void claim(const kueue::Work& work, kueue::Amounts usage, kueue::LeafUses on_nodes,
+                     std::vector<int> victims) = 0;
   /// The assignment of a workload that waits for its victims, as reported by run(); null if no quota is kept for it.
   [[nodiscard]] virtual const kueue::Assignment* claim_of(int id) const = 0;
   [[nodiscard]] virtual std::vector<int> victims_of(int id) const = 0;

@@ -24,6 +24,10 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
   const WatchOptions options{&quota_,        &binding_,
                              &checkpoints,   settings.engine.places,
                              &pod_defaults_, settings.engine.wait_for_pods_ready.has_value()};
+  if (!settings.engine.places) {
+    nodes_ = std::make_unique<NodeWatch>(client, host, clock);
+    ungater_ = std::make_unique<TopologyUngater>(client, host);
+  }
   for (const auto& kind : settings.kinds) jobs_.push_back(std::make_unique<JobWatch>(client, host, options, kind));
   pod_defaults_.listen([this] {
     for (auto& jobs : jobs_) jobs->owners_changed();
@@ -51,6 +55,8 @@ void Cluster::start() {
   quota_.start();
   binding_.start();
   config_.start();
+  if (nodes_) nodes_->start();
+  if (ungater_) ungater_->start();
   for (auto& jobs : jobs_) jobs->start();
   pods_.start();
   workloads_.start();
@@ -59,6 +65,8 @@ void Cluster::start() {
 
 void Cluster::stop() {
   status_.stop();
+  if (ungater_) ungater_->stop();
+  if (nodes_) nodes_->stop();
   workloads_.stop();
   for (auto& jobs : jobs_) jobs->stop();
   pods_.stop();

@@ -2,6 +2,7 @@
 // spaces. "== name" starts a new case with an empty engine; "wait 30s" advances time. Every step is also rolled back
 // and repeated, and the laws are checked after each one. QM_UPDATE_CASES=1 writes the actual results into the files,
 // for review.
+#include "case_words.hpp"
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/queries/queues.hpp"
 #include "qm/admission/queries/remedies.hpp"
@@ -17,72 +18,6 @@
 
 namespace qm::admission {
 namespace case_test {
-
-using Words = std::vector<std::string>;
-
-Words split(const std::string& text, char by) {
-  Words words;
-  std::string word;
-  std::istringstream in(text);
-  while (std::getline(in, word, by)) {
-    if (!word.empty()) words.push_back(word);
-  }
-  return words;
-}
-
-Duration read_duration(const std::string& text) {
-  const auto amount = std::stoll(text);
-  switch (text.back()) {
-    case 'h':
-      return std::chrono::hours(amount);
-    case 'm':
-      return std::chrono::minutes(amount);
-    default:
-      return std::chrono::seconds(amount);
-  }
-}
-
-std::int64_t amount_of(const std::string& resource, std::int64_t n) {
-  return resource == "gpu" || resource == "cpu" ? n * 1000 : n;
-}
-std::string resource_of(const std::string& word) { return word == "gpu" ? std::string(words::kGpuResource) : word; }
-
-// "h100:gpu=16/b8/l4,cpu=100"
-void add_quota(std::vector<ResourceGroup>& groups, const std::string& text) {
-  const auto colon = text.find(':');
-  FlavorQuotas flavor{FlavorName(text.substr(0, colon)), {}};
-  std::vector<std::string> covered;
-  for (const auto& part : split(text.substr(colon + 1), ',')) {
-    const auto equals = part.find('=');
-    const std::string word = part.substr(0, equals);
-    Quota quota;
-    for (const auto& figure : split(part.substr(equals + 1), '/')) {
-      if (figure[0] == 'b') {
-        quota.borrowing_limit = amount_of(word, std::stoll(figure.substr(1)));
-      } else if (figure[0] == 'l') {
-        quota.lending_limit = amount_of(word, std::stoll(figure.substr(1)));
-      } else {
-        quota.nominal = amount_of(word, std::stoll(figure));
-      }
-    }
-    covered.push_back(resource_of(word));
-    flavor.resources[resource_of(word)] = quota;
-  }
-  for (auto& group : groups) {
-    if (group.covered == covered) return group.flavors.push_back(flavor);
-  }
-  groups.push_back({covered, {flavor}});
-}
-
-PreemptPolicy policy_of(const std::string& word) {
-  if (word == "Any") return PreemptPolicy::kAny;
-  if (word == "LowerPriority") return PreemptPolicy::kLowerPriority;
-  if (word == "LowerOrNewerEqualPriority") return PreemptPolicy::kLowerOrNewerEqualPriority;
-  return PreemptPolicy::kNever;
-}
-StopPolicy stop_of(const std::string& word) {
-  return word == "Hold" ? StopPolicy::kHold : word == "HoldAndDrain" ? StopPolicy::kHoldAndDrain : StopPolicy::kNone;
-}
 
 class Runner {
  public:
@@ -129,8 +64,8 @@ class Runner {
   }
   static bool has_in(const Words& w, const std::string& word) { return std::find(w.begin(), w.end(), word) != w.end(); }
 
-  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age" or "engine preemption-budget=1": starts a new
-  // engine with these settings.
+  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age", "engine preemption-budget=1" or
+  // "engine adoption exact": starts a new engine with these settings.
   Words restart_engine(const Words& w) {
     Options options;
     auto& rule = options.wait_for_pods_ready.emplace();
@@ -141,12 +76,44 @@ class Runner {
     if (const auto most = value_in(w, "limit", ""); !most.empty()) rule.most_requeues = std::stoi(most);
     rule.block_admission = has_in(w, "block");
     rule.keeps_age = has_in(w, "keeps-age");
+    if (has_in(w, "adoption")) {  // no placement service, and the rules of "exact"
+      options = Options();
+      options.places = false;
+      options.rules.exact = has_in(w, "exact");
+    }
     if (const auto hourly = value_in(w, "preemption-budget", ""); !hourly.empty()) {  // sets only this
       options = Options();
       options.preemption_budget_per_hour = std::stoll(hourly);
     }
     engine_ = Engine(options);
     return {};
+  }
+
+  // "node a rack=r1 gpu=8 used=2 not-ready failed", "node a gone" or "nodes a,b": the complete list, which keeps the
+  // known state of these.
+  Command nodes(const Words& w) {
+    NodesUpdated out;
+    if (w[0] == "nodes") {
+      out.complete = true;
+      for (const auto& name : split(w[1], ',')) {
+        const auto* known = engine_.tables().nodes.find(NodeName(name));
+        out.nodes.emplace(NodeName(name), known == nullptr ? NodeState() : *known);
+      }
+      return out;
+    }
+    if (has_in(w, "gone")) {
+      out.gone.emplace_back(w[1]);
+      return out;
+    }
+    NodeState node;
+    node.labels = {{"kubernetes.io/hostname", w[1]}, {"rack", value_in(w, "rack", "")}};
+    const std::string gpu(words::kGpuResource);
+    node.allocatable = {{gpu, std::stoll(value_in(w, "gpu", "0"))}, {"pods", 100}};
+    if (const auto used = value_in(w, "used", ""); !used.empty()) node.used = {{gpu, std::stoll(used)}, {"pods", 1}};
+    node.failed = has_in(w, "failed");
+    node.ready = !node.failed && !has_in(w, "not-ready");
+    out.nodes.emplace(NodeName(w[1]), std::move(node));
+    return out;
   }
 
   Command command(const Words& w) {
@@ -160,10 +127,17 @@ class Runner {
         if (w[i] == "label") f.node_labels[split(w[i + 1], '=')[0]] = split(w[i + 1], '=')[1];
         if (w[i] == "taint") f.node_taints.push_back({w[i + 1], "", "NoSchedule"});
       }
+      f.topology = value("topology", "");
       f.from_cluster = has("cluster");
       apply.flavors.push_back(f);
       return apply;
     }
+    // "topology hall rack,kubernetes.io/hostname"
+    if (w[0] == "topology") {
+      apply.topologies.push_back({w[1], split(w[2], ','), {}, has("cluster")});
+      return apply;
+    }
+    if (w[0] == "node" || w[0] == "nodes") return nodes(w);
     if (w[0] == "cohort" || w[0] == "cq") {
       std::vector<ResourceGroup> groups;
       for (const auto& word : w) {
@@ -265,6 +239,9 @@ class Runner {
       pods.shape.cpu_milli = std::stoll(value("cpu", "0")) * 1000;
       pods.shape.memory_bytes = std::stoll(value("mem", "0")) << 30;
       if (has("tolerate")) pods.shape.tolerations.push_back({"", "Exists", "", ""});
+      pods.topology.required = value("required", "");
+      pods.topology.preferred = value("preferred", "");
+      pods.topology.unconstrained = has("unconstrained");
       const auto selector = split(value("sel", ""), ':');
       if (selector.size() == 2) pods.shape.node_selector[selector[0]] = selector[1];
       if (pods.count > 0) job.spec.pod_sets.push_back(pods);

@@ -381,7 +381,7 @@ TEST(AdmissionCodec, ApplyIsAtomicAndNamesPlaces) {
       foreign->warnings,
       (std::vector<std::string>{
           "x.yaml:1: ConfigMap/x is not applied: admission reads ClusterQueues, LocalQueues, Cohorts, ResourceFlavors, "
-          "priority classes, AdmissionChecks and Namespaces; create it with kubectl apply -f x.yaml"}));
+          "Topologies, priority classes, AdmissionChecks and Namespaces; create it with kubectl apply -f x.yaml"}));
   const auto job = objects_from_manifest(
       "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: team}\nspec: {template: {spec: {containers: "
       "[{name: t, image: i}]}}}\n",
@@ -455,7 +455,7 @@ TEST(AdmissionCodec, RowRoundTrips) {
   w.counts = Counts{1};
   w.ended_pods = 1;
   w.quota_position = 2;
-  w.claim = Claim{w.flavors, w.usage, Counts{1}, {WorkloadUid("v")}};
+  w.claim = Claim{w.flavors, w.usage, Counts{1}, {}, {WorkloadUid("v")}};
   w.budget = "b";
   EXPECT_TRUE(from_row(to_row(w)) == w);
   const Submission s{Namespace("team"), "x", "q", Team("t"), "id", from_micros(3), true, "no"};

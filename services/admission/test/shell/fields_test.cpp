@@ -313,8 +313,25 @@ TEST(KueueFields, WallTimeBudgetIsRefused) {
   EXPECT_EQ(objects.error().field, "spec.wallTimePolicy");
 }
 
+TEST(KueueFields, LevelsOfTopologyAreParsed) {
+  const auto parsed = [](const std::string& spec) {
+    return objects_from_manifest(
+        "{apiVersion: kueue.x-k8s.io/v1beta2, kind: Topology, metadata: {name: hall}, spec: " + spec + "}", "a.yaml");
+  };
+  const auto good = parsed("{levels: [{nodeLabel: rack}, {nodeLabel: kubernetes.io/hostname}]}");
+  ASSERT_TRUE(good) << good.error().to_string();
+  EXPECT_EQ(good->topologies.at(0).name, "hall");
+  EXPECT_EQ(good->topologies.at(0).levels, (std::vector<std::string>{"rack", "kubernetes.io/hostname"}));
+  for (const char* bad : {"{levels: []}", "{levels: [{nodeLabel: rack}, {}]}"}) {
+    const auto refused = parsed(bad);
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_NE(refused.error().to_string().find("spec.levels"), std::string::npos) << refused.error().to_string();
+  }
+}
+
 TEST(KueueFields, UnsupportedKindsAreReported) {
-  for (const char* kind : {"kueue.x-k8s.io/v1beta2 Topology", "kueue.x-k8s.io/v1beta2 Workload", "v1 LimitRange"}) {
+  for (const char* kind :
+       {"kueue.x-k8s.io/v1beta2 ProvisioningRequestConfig", "kueue.x-k8s.io/v1beta2 Workload", "v1 LimitRange"}) {
     const std::string text(kind);
     const auto space = text.find(' ');
     const auto said = warnings_of(fmt::format("{{apiVersion: {}, kind: {}, metadata: {{name: a}}}}",

@@ -2,6 +2,7 @@
 #include "qm/admission/translate/workload_objects.hpp"
 
 #include "job_server.hpp"
+#include "qm/admission/kueue/topology_objects.hpp"
 #include "qm/admission/translate/translate.hpp"
 #include "qm/kube/client.hpp"
 
@@ -63,6 +64,10 @@ TEST(WorkloadObjects, ParsesUnownedWorkload) {
   EXPECT_EQ(seen.active, 0);
   EXPECT_TRUE(seen.external_scheduler);
   EXPECT_EQ(seen.spec_active, true) << "active by default";
+  auto asks = alone();
+  auto& request = asks.set("spec").set("podSets").items_mut()[0].set("topologyRequest");
+  request.set("required", "rack").set("podSetSliceRequiredTopology", "host").set("podSetSliceSize", 2);
+  EXPECT_EQ(read(asks).spec.pod_sets[0].topology, (PodSetTopology{"rack", "", "host", 2}));
 }
 
 TEST(WorkloadObjects, PriorityClassGivesMissingValue) {
@@ -162,6 +167,21 @@ std::string value_of(const Json& status, const char* type) {
     if (c["type"].string() == type) return c["status"].string() + "/" + c["reason"].string();
   }
   return {};
+}
+
+// v1beta1 lists the domains, and v1beta2 has a value per level and domain.
+TEST(WorkloadObjects, NodesAreTopologyAssignment) {
+  auto w = of_job();
+  w.phase = Phase::kAdmitted;
+  const topology::Assignment nodes{{"rack", "host"}, {{{"r1", "a"}, 2}, {{"r1", "b"}, 1}}};
+  w.except([&](Exceptions& e) { e.nodes.edit()[w.spec.pod_sets.front().name] = nodes; });
+  for (const auto& [version, form] : {std::pair("v1beta1", "domains"), std::pair("v1beta2", "slices")}) {
+    const auto object = Json::object({{"apiVersion", std::string("kueue.x-k8s.io/") + version}});
+    const auto status = workload_status(w, object, from_micros(1));
+    const auto& written = status.path("admission.podSetAssignments").at(0)["topologyAssignment"];
+    EXPECT_TRUE(written.contains(form)) << written.dump();
+    EXPECT_EQ(kueue::topology_assignment(written), nodes) << written.dump();
+  }
 }
 
 TEST(WorkloadObjects, StatusShowsPhase) {

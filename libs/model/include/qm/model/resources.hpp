@@ -68,6 +68,7 @@ struct PodSetTopology {
   std::int32_t slice_size = 0;  ///< divides the number of pods
   std::string group;            ///< sets of one group are placed together, as the first of them requests
   bool exclusive = false;       ///< on nodes without other pods that request GPUs
+  bool unconstrained = false;   ///< anywhere; admission without placement assigns nodes nevertheless
   [[nodiscard]] bool none() const { return required.empty() && preferred.empty() && slice.empty() && !exclusive; }
   friend auto operator<=>(const PodSetTopology&, const PodSetTopology&) = default;
 };

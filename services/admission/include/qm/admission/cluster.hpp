@@ -2,6 +2,8 @@
 #include "qm/admission/cluster_settings.hpp"
 #include "qm/admission/status.hpp"
 #include "qm/admission/watch.hpp"
+#include "qm/admission/watch/node_watch.hpp"
+#include "qm/admission/watch/topology_ungater.hpp"
 #include "qm/admission/workload_mirror.hpp"
 #include "qm/clock/clock.hpp"
 
@@ -37,6 +39,9 @@ class Cluster {
   WorkloadMirror workloads_;
   ConfigWatch config_;
   StatusWriter status_;
+  /// Without a placement service: the nodes for topologies, and the pods that follow the assignments. Else null.
+  std::unique_ptr<NodeWatch> nodes_;
+  std::unique_ptr<TopologyUngater> ungater_;
 };
 
 }  // namespace qm::admission

@@ -12,12 +12,14 @@ namespace qm::admission {
 inline constexpr const char* kTopic = "qm.workload";
 /// The input by which the API records the answer to a When call. Internal only.
 inline constexpr const char* kSaid = "Said";
+/// The input of a watch: nodes that changed, as state::NodesInput.
+inline constexpr const char* kNodesInput = "nodes";
 
 /// Translates for the admission service: inputs to commands of its engine; decisions to rows, events and intents.
 ///
 /// Requests "Submit", "Cancel", "Apply"; watches "job" and "pods" (one object, one group of pods; "deleted": true when
 /// it was deleted) with "job.synced" and "pods.synced" (a JSON array of uids), "object" (a queue or other
-/// configuration) and "object.synced"; topics qm.placement and qm.capacity; outcomes of job.* intents.
+/// configuration) and "object.synced", "nodes" (kNodesInput); topics qm.placement and qm.capacity; outcomes of job.* intents.
 /// Threads  the engine thread of the host; stateless.
 class Codec {
  public:

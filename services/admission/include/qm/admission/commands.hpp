@@ -26,7 +26,7 @@ namespace qm::admission {
 
 // ---- commands: the inputs of a step ----
 
-/// Creates or replaces queues, cohorts, flavors, priority classes, namespace labels and admission checks.
+/// Creates or replaces queues, cohorts, flavors, topologies, priority classes, namespace labels and admission checks.
 /// Objects that are not named do not change.
 struct ApplyObjects {
   std::vector<ClusterQueue> cluster_queues;
@@ -36,6 +36,7 @@ struct ApplyObjects {
   std::vector<PriorityClass> priority_classes;
   std::vector<NamespaceLabels> namespaces;
   std::vector<AdmissionCheck> admission_checks;
+  std::vector<Topology> topologies;
   std::vector<std::string> applied;   ///< "ClusterQueue/research", for the reply
   std::vector<std::string> warnings;  ///< from the parser; the engine appends its own
   bool dry_run = false;
@@ -140,7 +141,7 @@ struct Reconsider {};
 using Command = std::variant<ApplyObjects, ObjectDeleted, ObjectsSynced, JobUpdated, JobDeleted, JobsSynced,
                              PlacementUpdated, PromiseUpdated, CheckpointUpdated, RequeueListUpdated, EvictionRequested,
                              Submit, Cancel, AnswerCheck, ActiveUpdated, SetActive, IntentOutcome, BudgetGranted,
-                             SpendingUpdated, EstimatePublished, ProposalUpdated, Tick, Reconsider>;
+                             SpendingUpdated, EstimatePublished, ProposalUpdated, NodesUpdated, Tick, Reconsider>;
 
 // ---- output: the decisions of a step ----
 

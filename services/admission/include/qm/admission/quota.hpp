@@ -128,6 +128,7 @@ struct Flavor {
   std::vector<Toleration> tolerations;
   std::string source;
   bool from_cluster = false;
+  std::string topology;  ///< the Topology of its nodes; empty = admission counts its quota only
   friend bool operator==(const Flavor&, const Flavor&) = default;
 };
 struct PriorityClass {

@@ -23,6 +23,8 @@ struct Tables {
   Table<std::pair<std::string, bool>, PriorityClass> priority_classes;  ///< (name, workload_only)
   Table<Namespace, NamespaceLabels> namespaces;
   Table<std::string, AdmissionCheck> admission_checks;
+  Table<std::string, Topology> topologies;
+  Table<NodeName, NodeState> nodes;  ///< without a placement service; used for flavors with a topology
   WorkloadTable workloads;
   Table<std::pair<Namespace, std::string>, Submission> submissions;
   Table<std::string, BudgetRow> budgets;
@@ -39,6 +41,7 @@ struct Tables {
   void each(Fn&& fn) {
     fn(cluster_queues), fn(local_queues), fn(local_usage), fn(cohorts), fn(flavors), fn(priority_classes);
     fn(namespaces), fn(admission_checks), fn(workloads), fn(submissions), fn(budgets), fn(holds);
+    fn(topologies), fn(nodes);
     fn(run_times), fn(estimates), fn(corrections), fn(proposals), fn(preemption_budget);
   }
   /// Makes the changes since the last commit final, or reverts them. Cost: the changed rows.

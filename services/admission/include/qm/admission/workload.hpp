@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/quota.hpp"
+#include "qm/admission/topology.hpp"
 #include "qm/base/shared.hpp"
 #include "qm/base/time.hpp"
 #include "qm/model/resources.hpp"
@@ -44,6 +45,7 @@ struct Claim {
   Shared<Flavors> flavors;
   Shared<Usage> usage;
   Shared<Counts> counts;
+  Shared<TopologyAssignments> nodes;
   std::vector<WorkloadUid> victims;
   friend bool operator==(const Claim&, const Claim&) = default;
 };
@@ -108,6 +110,7 @@ struct Exceptions {
   std::uint32_t next_print = 0;  ///< spec_print of `next`
   std::int32_t scale_up_to = 0;  ///< of a running Job: pods that it requests or has, where quota for some is missing
   std::int32_t scaled_from = 0;  ///< of a Job that scaled up: pods that have to run together; 0 = all
+  Shared<TopologyAssignments> nodes;  ///< from QuotaReserved until release, where a flavor has a topology
   void forget_next() {
     next.reset();
     next_print = 0;
@@ -185,6 +188,8 @@ struct Workload {
 
   [[nodiscard]] const std::string& refused() const { return exceptions ? exceptions->refused : no_text(); }
   [[nodiscard]] const std::string& rejected() const { return exceptions ? exceptions->rejected : no_text(); }
+  /// Its nodes, by pod set; empty where admission assigned none.
+  [[nodiscard]] const TopologyAssignments& nodes() const { return exceptions ? *exceptions->nodes : no_nodes(); }
   [[nodiscard]] const std::string& cancel_reason() const { return exceptions ? exceptions->cancel_reason : no_text(); }
   /// Null if its object requests what the workload has or is pending for.
   [[nodiscard]] const Spec* next() const { return exceptions && exceptions->next ? &*exceptions->next : nullptr; }
@@ -195,6 +200,7 @@ struct Workload {
     exceptions = all == Exceptions{} ? Rare<Exceptions>() : Rare<Exceptions>(std::move(all));
   }
   [[nodiscard]] static const std::string& no_text();
+  [[nodiscard]] static const TopologyAssignments& no_nodes();
   [[nodiscard]] bool holds_quota() const {
     return phase == Phase::kQuotaReserved || phase == Phase::kAdmitted || phase == Phase::kEvicting;
   }

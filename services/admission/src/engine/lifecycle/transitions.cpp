@@ -14,6 +14,7 @@ void Transitions::reserve(const WorkloadUid& uid, const Assignment& assignment) 
     row.flavors = assignment.flavors;
     row.usage = assignment.usage;
     row.counts = assignment.counts;
+    row.except([&](Exceptions& e) { e.nodes = assignment.nodes; });
     row.quota_reserved = state_.now;
     row.quota_position = static_cast<std::uint16_t>(std::min<std::size_t>(++state_.step.reserved, UINT16_MAX));
     row.answer = Answer::kNone;
@@ -105,7 +106,10 @@ void Transitions::release(const WorkloadUid& uid, std::string reason, Duration b
     row.usage.clear();
     row.counts.clear();
     row.ended_pods = row.quota_position = 0;
-    row.except([](Exceptions& e) { e.scale_up_to = e.scaled_from = 0; });
+    row.except([](Exceptions& e) {
+      e.scale_up_to = e.scaled_from = 0;
+      e.nodes.clear();
+    });
     row.eviction.reset();
     row.answer = Answer::kNone;
     row.reservation.clear();
@@ -135,6 +139,7 @@ void Transitions::finish(const WorkloadUid& uid, bool succeeded) {
     row.finished = state_.now;
     row.succeeded = succeeded;
     row.usage.clear();
+    row.except([](Exceptions& e) { e.nodes.clear(); });
     row.gated = false;
     row.not_before = row.retry_at = row.wait_deadline = Instant{};
     row.reason = succeeded ? "Succeeded" : "Failed";
@@ -150,6 +155,7 @@ void Transitions::cancel_now(const WorkloadUid& uid, std::string reason) {
     row.phase = Phase::kCancelled;
     row.finished = state_.now;
     row.usage.clear();
+    row.except([](Exceptions& e) { e.nodes.clear(); });
     row.gated = false;
     row.not_before = row.retry_at = row.wait_deadline = Instant{};
     row.reason = reason;

@@ -53,6 +53,7 @@ void WorkloadRows::update(const WorkloadUid& uid, Fn&& fn) {
   const bool known = tables.workloads.contains(uid);
   Workload& w = tables.workloads.edit(uid);
   const bool held = w.holds_quota();
+  const bool on_nodes = !w.nodes().empty();
   const bool leaving = w.phase == Phase::kEvicting;
   const bool ended = w.ended();
   const Shared<QueueName> queue = w.cluster_queue;
@@ -80,6 +81,7 @@ void WorkloadRows::update(const WorkloadUid& uid, Fn&& fn) {
     state_.reschedule(queue);
   }
   if (held && !w.holds_quota()) state_.reschedule(queue);
+  if (on_nodes && w.nodes().empty()) state_.reschedule_all();  // all trees share the nodes
   // A workload arrived or ended: earlier preemptions may no longer bind.
   if (!known || ended != w.ended()) indexes.decisions.release_old_preemptions(w.cluster_queue, state_.now);
   if (w.ready()) state_.reschedule(w.cluster_queue);

@@ -70,6 +70,7 @@ void Objects::on(const ApplyObjects& c) {
       state_.tables.namespaces.insert(ns.name, ns);
     }
     for (const auto& check : c.admission_checks) take(state_.tables.admission_checks, check.name, check);
+    for (const auto& topology : c.topologies) take(state_.tables.topologies, topology.name, topology);
   }
   state_.step.reply(std::move(answer));
 }
@@ -104,6 +105,7 @@ void Objects::on(const ObjectDeleted& c) {
     return state_.tables.namespaces.erase(Namespace(c.name));
   }
   if (c.kind == "AdmissionCheck") return drop(state_.tables.admission_checks, c.name);
+  if (c.kind == "Topology") return drop(state_.tables.topologies, c.name);
   if (c.kind == "WorkloadPriorityClass") return drop(state_.tables.priority_classes, std::pair(c.name, true));
   if (c.kind == "PriorityClass") return drop(state_.tables.priority_classes, std::pair(c.name, false));
 }
@@ -125,6 +127,8 @@ void Objects::on(const ObjectsSynced& c) {
     for (const auto& [name, row] : state_.tables.flavors) look(row, {}, name.value());
   } else if (c.kind == "AdmissionCheck") {
     for (const auto& [name, row] : state_.tables.admission_checks) look(row, {}, name);
+  } else if (c.kind == "Topology") {
+    for (const auto& [name, row] : state_.tables.topologies) look(row, {}, name);
   } else if (c.kind == "Namespace") {
     for (const auto& [name, row] : state_.tables.namespaces) look(row, {}, name.value());
   } else {

@@ -7,7 +7,7 @@
 
 namespace qm::admission {
 
-/// Queues, cohorts, flavors, priority classes, namespaces and admission checks, and what workloads resolve to.
+/// Queues, cohorts, flavors, topologies, priority classes, namespaces and admission checks, and what workloads resolve to.
 ///
 /// Writes   the tables of these kinds.
 class Objects {

@@ -33,7 +33,7 @@ void Schedule::run(int tree) {
   // A workload may be admitted and preempted in the same run, so victims are evicted last.
   for (const auto& [uid, assignment] : made.admitted) {
     const auto& claim = state_.tables.workloads.find(uid)->claim;
-    const auto given = claim ? Assignment{claim->flavors, claim->usage, claim->counts} : assignment;
+    const auto given = claim ? Assignment{claim->flavors, claim->usage, claim->counts, claim->nodes} : assignment;
     if (budgets_.reserve_holds(uid, given)) transitions_.reserve(uid, given);
   }
   for (const auto& [victim, by, reason] : made.displaced) {

@@ -35,6 +35,7 @@ void check_workload(const Tables& tables, const WorkloadUid& uid, const Workload
   QM_ASSERT(w.spec.uid == uid);
   QM_ASSERT(w.attempt >= 1, "workload {} attempt {}", uid, w.attempt);
   QM_ASSERT(w.holds_quota() || w.usage.empty(), "workload {} is {} and holds quota", uid, name_of(w.phase));
+  QM_ASSERT(w.holds_quota() || w.nodes().empty(), "workload {} is {} and has nodes", uid, name_of(w.phase));
   QM_ASSERT(!w.gated || (w.phase == Phase::kQuotaReserved && w.retry_at == Instant{}), "workload {} is {} and gated",
             uid, name_of(w.phase));
   QM_ASSERT(w.holds_quota() || w.checks.empty() || w.ended(), "workload {} is {} and has checks", uid,

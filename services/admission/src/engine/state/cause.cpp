@@ -101,6 +101,10 @@ Cause shortfall_cause(const QuotaShortfall& s, const ClusterQueue& queue, bool f
       c.message = fmt::format("{} of {} wanted, {} left of the deserved amount of Queue {} in pool {}", wanted,
                               s.resource, there, queue.name, s.detail);
       break;
+    case QuotaShortfall::Kind::kTopology:
+      c.code = "TopologyPlacementFailed";
+      c.message = fmt::format("pod set {}: {}", s.pod_set, s.detail);
+      break;
     case QuotaShortfall::Kind::kPool:
       c.code = "PoolFull";
       c.message = fmt::format("{} of {} wanted, {} idle in pool {}", wanted, s.resource, there, s.detail);

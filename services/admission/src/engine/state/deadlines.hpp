@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/options.hpp"
+#include "qm/admission/workload.hpp"
 
 #include <optional>
 

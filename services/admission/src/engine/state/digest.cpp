@@ -8,7 +8,16 @@
 namespace qm::admission {
 namespace {
 
-/// Queues, cohorts, flavors, classes, namespaces, checks and submissions.
+void add_node(Digest& d, const NodeName& name, const NodeState& node) {
+  d.add(name.value()).add(std::int64_t{node.ready}).add(std::int64_t{node.schedulable}).add(std::int64_t{node.failed});
+  for (const auto& [key, value] : node.labels) d.add(key).add(value);
+  for (const auto& taint : node.taints) d.add(taint.key).add(taint.value).add(taint.effect);
+  for (const auto* amounts : {&node.allocatable, &node.used}) {
+    for (const auto& [resource, amount] : *amounts) d.add(resource).add(amount);
+  }
+}
+
+/// Queues, cohorts, flavors, classes, namespaces, checks, topologies, nodes and submissions.
 void add_objects(Digest& d, const Tables& tables) {
   const auto at = [&](Instant t) { d.add(micros(t)); };
   for (const auto& [name, q] : tables.cluster_queues) {
@@ -33,6 +42,8 @@ void add_objects(Digest& d, const Tables& tables) {
   for (const auto& [key, c] : tables.priority_classes) d.add(key.first).add(std::int64_t{c.value}).add(c.source);
   for (const auto& [name, n] : tables.namespaces) d.add(name.value()).add(n.source);
   for (const auto& [name, c] : tables.admission_checks) d.add(name).add(c.source).add(std::int64_t{c.active});
+  for (const auto& [name, t] : tables.topologies) d.add(name).add(t.source);
+  for (const auto& [name, node] : tables.nodes) add_node(d, name, node);
   for (const auto& [key, s] : tables.submissions) {
     d.add(key.first.value()).add(key.second).add(s.queue).add(s.team.value());
     d.add(s.intent).add(s.error).add(std::int64_t{s.failed});
@@ -57,6 +68,16 @@ void add_budgets(Digest& d, const Tables& tables) {
   for (const auto& [key, hold] : tables.holds) {
     d.add(key.uid.value()).add(std::int64_t{key.attempt}).add(key.budget).add(hold.seen).add(hold.amount());
     at(hold.until);
+  }
+}
+
+void add_assignments(Digest& d, const TopologyAssignments& nodes) {
+  for (const auto& [set, assignment] : nodes) {
+    d.add(set);
+    for (const auto& domain : assignment.domains) {
+      for (const auto& value : domain.values) d.add(value);
+      d.add(domain.count);
+    }
   }
 }
 
@@ -102,6 +123,7 @@ void add_workload(Digest& d, const WorkloadUid& uid, const Workload& w) {
   d.add(w.budget).add(std::int64_t{w.patient}).add(w.spec_active ? std::int64_t{*w.spec_active} : std::int64_t{-1});
   if (w.claim) {
     for (const auto& victim : w.claim->victims) d.add(victim.value());
+    add_assignments(d, w.claim->nodes);
     for (const auto& [at_cell, amount] : w.claim->usage) d.add(at_cell.resource).add(amount);
   }
   for (const auto& [by, how] : w.preemptors) {
@@ -109,6 +131,7 @@ void add_workload(Digest& d, const WorkloadUid& uid, const Workload& w) {
     at(how.at);
   }
   for (const auto count : w.counts) d.add(std::int64_t{count});
+  add_assignments(d, w.nodes());
   d.add(std::int64_t{w.ended_pods}).add(std::int64_t{w.quota_position});
   for (const auto& [flavor_resource, amount] : w.usage) {
     d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);

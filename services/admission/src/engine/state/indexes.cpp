@@ -121,7 +121,9 @@ void build_indexes(const EngineState& state, Indexes& into) {
     if (queue.drains && !queue.windows.empty() && !queue.volcano) into.draining.push_back(name);
   }
   into.decisions.build(state.tables.cluster_queues.rows(), state.tables.cohorts.rows(), state.tables.flavors.rows(),
-                       state.tables.local_queues.rows(), idle_queues(state.tables), state.now);
+                       state.tables.local_queues.rows(), idle_queues(state), state.now,
+                       state.options.places ? TopologyNodes()
+                                            : TopologyNodes(state.tables.topologies.rows(), state.tables.nodes.rows()));
   for (const auto& [uid, w] : state.tables.workloads) into.decisions.recall(w);
   for (const auto& [uid, w] : state.tables.workloads) reindex(into, w, {}, marks_of(state, w));
   for (const auto& [key, hold] : state.tables.holds) {

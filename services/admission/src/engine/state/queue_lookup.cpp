@@ -114,6 +114,21 @@ std::optional<Cause> check_obstacle(const Tables& tables, const ClusterQueue& qu
   }
   return std::nullopt;
 }
+std::optional<Cause> topology_obstacle(const EngineState& state, const ClusterQueue& queue) {
+  if (state.options.places) return std::nullopt;
+  for (const auto& group : queue.groups) {
+    for (const auto& one : group.flavors) {
+      const auto* flavor = state.tables.flavors.find(one.flavor);
+      if (flavor == nullptr || flavor->topology.empty() || state.tables.topologies.contains(flavor->topology)) continue;
+      return cause_of(
+          "TopologyNotFound",
+          fmt::format("ClusterQueue {} admits nothing: its flavor {} names Topology {}, which does not exist",
+                      queue.name, flavor->name, flavor->topology),
+          "apply a Topology of that name, or remove spec.topologyName from the ResourceFlavor");
+    }
+  }
+  return std::nullopt;
+}
 std::optional<Cause> inactive_reason(const EngineState& state, const ClusterQueue& queue) {
   if (queue.closing) {
     const auto holders = state.indexes.holders.find(queue.name);
@@ -129,6 +144,7 @@ std::optional<Cause> inactive_reason(const EngineState& state, const ClusterQueu
                     "set its stopPolicy to None");
   }
   if (auto obstacle = check_obstacle(state.tables, queue)) return obstacle;
+  if (auto obstacle = topology_obstacle(state, queue)) return obstacle;
   if (const auto why = state.indexes.decisions.pool_error(queue.name); !why.empty()) {
     return cause_of("NoPool", fmt::format("queue {} admits nothing: {}", queue.name, why),
                     "give one Cohort the quota of the pool and the annotation quartermaster.dev/queue-rules");
@@ -197,10 +213,13 @@ std::map<std::string, CheckAnswer> required_checks(const EngineState& state, con
   }
   return out;
 }
-std::set<QueueName> idle_queues(const Tables& tables) {
+std::set<QueueName> idle_queues(const EngineState& state) {
   std::set<QueueName> out;
-  for (const auto& [name, queue] : tables.cluster_queues) {
-    if (queue.stop != StopPolicy::kNone || queue.closing || check_obstacle(tables, queue)) out.insert(name);
+  for (const auto& [name, queue] : state.tables.cluster_queues) {
+    if (queue.stop != StopPolicy::kNone || queue.closing || check_obstacle(state.tables, queue) ||
+        topology_obstacle(state, queue)) {
+      out.insert(name);
+    }
   }
   return out;
 }

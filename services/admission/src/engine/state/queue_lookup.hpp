@@ -31,7 +31,8 @@ struct ResolvedQueue {
 /// The checks that its queue requires for these flavors, not answered yet.
 [[nodiscard]] std::map<std::string, CheckAnswer> required_checks(const EngineState& state, const Workload& w,
                                                                  const Flavors& flavors);
-/// Queues that admit nothing: stopped, closing, or without a controller of a required check.
-[[nodiscard]] std::set<QueueName> idle_queues(const Tables& tables);
+/// Queues that admit nothing: stopped, closing, without a controller of a required check, or without a Topology that a
+/// flavor names.
+[[nodiscard]] std::set<QueueName> idle_queues(const EngineState& state);
 
 }  // namespace qm::admission

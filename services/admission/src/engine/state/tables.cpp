@@ -12,7 +12,8 @@ void Tables::rollback() {
 
 bool Tables::objects_changed() const {
   return cluster_queues.dirty() || local_queues.dirty() || local_usage.dirty() || cohorts.dirty() || flavors.dirty() ||
-         priority_classes.dirty() || namespaces.dirty() || admission_checks.dirty() || budgets.dirty() || holds.dirty();
+         priority_classes.dirty() || namespaces.dirty() || admission_checks.dirty() || topologies.dirty() ||
+         nodes.dirty() || budgets.dirty() || holds.dirty();
 }
 
 }  // namespace qm::admission

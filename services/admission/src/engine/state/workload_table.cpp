@@ -52,6 +52,11 @@ const std::string& Workload::no_text() {
   return none;
 }
 
+const TopologyAssignments& Workload::no_nodes() {
+  static const TopologyAssignments none;
+  return none;
+}
+
 WorkloadSpec Workload::running() const {
   WorkloadSpec out = spec;
   for (std::size_t i = 0; i < counts.size() && i < out.pod_sets.size(); ++i) out.pod_sets[i].count = counts[i];

@@ -24,10 +24,10 @@ void Topologies::add(Flavor flavor, topology::Flavor spec, std::span<const topol
   flavors_.try_emplace(flavor, names_, std::move(spec), nodes, gates_);
 }
 
-void Topologies::take_outside(std::string_view node, const topology::Requests& pod) {
+void Topologies::take_outside(std::string_view node, const topology::Requests& usage) {
   for (auto& [flavor, held] : flavors_) {
     const auto leaf = held.nodes_of.leaf_of_node(node);
-    if (leaf != kNoDomain) held.nodes_of.take_outside(leaf, topology::usage_of(pod, 1));
+    if (leaf != kNoDomain) held.nodes_of.take_outside(leaf, usage);
   }
 }
 

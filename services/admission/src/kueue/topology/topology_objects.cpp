@@ -1,5 +1,6 @@
 #include "qm/admission/kueue/topology_objects.hpp"
 
+#include "qm/admission/kueue/node_affinity.hpp"
 #include "qm/model/quantity.hpp"
 
 #include <algorithm>
@@ -112,6 +113,11 @@ NodeConstraints node_constraints(const Json& node_selector, const Json& tolerati
     out.preferred.push_back({p["weight"].integer(), term_of(p["preference"])});
   }
   return out;
+}
+
+PodRules node_affinity_of(std::string_view pod) {
+  const auto json = Json::parse(pod);
+  return json ? pod_rules({}, {}, json->path("spec.affinity.nodeAffinity")) : PodRules{};
 }
 
 std::optional<TopologyRequest> topology_request(const Json& request) {

@@ -112,6 +112,8 @@ void RowsCopy::add_objects() {
   parts_.push_back(part<&Tables::priority_classes>());
   parts_.push_back(part<&Tables::namespaces>());
   parts_.push_back(part<&Tables::admission_checks>());
+  parts_.push_back(part<&Tables::topologies>());
+  parts_.push_back(part<&Tables::nodes>());
   parts_.push_back(part<&Tables::budgets>());
   parts_.push_back(part<&Tables::holds>());
 }
@@ -132,8 +134,9 @@ std::shared_ptr<std::set<QueueName>> RowsCopy::add_tree_of(const WorkloadUid& ui
 
 RowsCopy::RowsCopy(const WorkloadUid& uid) {
   add_objects();
-  parts_.push_back(part<&Tables::workloads>(
-      kRows, [tree = add_tree_of(uid)](const Workload& w) { return !w.ended() && tree->contains(w.cluster_queue); }));
+  parts_.push_back(part<&Tables::workloads>(kRows, [tree = add_tree_of(uid)](const Workload& w) {
+    return !w.ended() && (tree->contains(w.cluster_queue) || !w.nodes().empty());
+  }));
 }
 
 RowsCopy::RowsCopy(const WorkloadUid& uid, Instant since) {

@@ -58,6 +58,7 @@ Status list_objects(const Engine& engine, const quartermaster::v1::ListObjectsRe
   }
   queues("Queue", true);
   for (const auto& [name, row] : tables.flavors) take("ResourceFlavor", {}, name.value(), row.source);
+  for (const auto& [name, row] : tables.topologies) take("Topology", {}, name, row.source);
   for (const auto& [key, row] : tables.priority_classes) {
     if (row.workload_only) take("WorkloadPriorityClass", {}, row.name, row.source);
   }

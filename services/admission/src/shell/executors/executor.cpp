@@ -149,6 +149,15 @@ Status describe(Json& pods, const Effect& effect, Json& added) {
   return {};
 }
 
+/// Keeps the pods of a template from every scheduler until they select the nodes that admission assigned.
+void gate_by_topology(Json& pods, Json& added) {
+  const Json gate = Json::object({{"name", std::string(kTopologyGate)}});
+  auto& gates = pods.set("spec").set("schedulingGates").items_mut();
+  if (std::ranges::find(gates, gate) != gates.end()) return;
+  gates.push_back(gate);
+  added.set("schedulingGates").push_back(gate);
+}
+
 /// Applies the effects of flavors and checks to a template. Labels of the flavor of an earlier attempt are removed:
 /// the selector is written in full.
 template <class Effect>
@@ -169,6 +178,7 @@ Status lead_to(Json& pods, const Effect& effect, Json& added) {
     all.push_back(wants);
     added.set("tolerations").push_back(wants);
   }
+  if (effect.domains_size() > 0) gate_by_topology(pods, added);
   return {};
 }
 

@@ -31,6 +31,15 @@ Json pod_toleration(const quartermaster::v1::Toleration& t) {
   return out;
 }
 
+/// The node selector of the pod with this index, from the topology assignment; null where there is none.
+const google::protobuf::Map<std::string, std::string>* domain_of(const state::PodSetEffect& set, int index) {
+  for (const auto& domain : set.domains()) {
+    if (index < domain.count()) return &domain.node_selector();
+    index -= domain.count();
+  }
+  return nullptr;
+}
+
 Json lift(const Json& pod, const state::JobIntent& intent, const state::PodSetEffect& set, int index,
           const UrlOf& url) {
   Json gates = Json::array();
@@ -42,6 +51,9 @@ Json lift(const Json& pod, const state::JobIntent& intent, const state::PodSetEf
   // The API server only allows additions to the node selector of a gated pod.
   for (const auto& [key, value] : set.node_selector()) {
     if (!pod["spec"]["nodeSelector"].contains(key)) selector.set(key, value);
+  }
+  if (const auto* domain = domain_of(set, index)) {
+    for (const auto& [key, value] : *domain) selector.set(key, value);
   }
   if (selector.size() > 0) spec.set("nodeSelector", std::move(selector));
   Json tolerations = pod["spec"]["tolerations"];

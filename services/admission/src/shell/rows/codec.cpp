@@ -9,6 +9,7 @@
 #include "qm/kube/client.hpp"
 #include "qm/wire/model.hpp"
 #include "qm/wire/parse.hpp"
+#include "rows/intent_payload.hpp"
 #include "rows/rows.hpp"
 #include "translate/pods.hpp"
 
@@ -119,6 +120,10 @@ Result<JobUpdated> updated_or_rejected(Result<JobUpdated> seen, const Json& obje
 }
 
 Result<std::vector<Command>> from_watch(const service::Input& input) {
+  if (input.name == kNodesInput) {
+    QM_ASSIGN(const auto nodes, parse<state::NodesInput>(input));
+    return std::vector<Command>{from_input(nodes)};
+  }
   QM_ASSIGN(const auto json, Json::parse(input.bytes));
   std::vector<Command> commands;
   if (input.name == "job.synced" || input.name == "pods.synced") {
@@ -239,51 +244,6 @@ Result<std::vector<Command>> from_request(const service::Input& input, bool exte
     return fail(Code::kUnimplemented, "{} is not a request of admission", input.name);
   }
   return commands;
-}
-
-std::string payload_of(const Intent& intent, const Engine& engine) {
-  const Workload& w = intent.workload;
-  state::JobIntent out;
-  out.set_namespace_(w.spec.ns.value());
-  out.set_name(w.spec.name);
-  out.set_uid(w.spec.uid.value());
-  out.set_attempt(w.attempt);
-  out.set_reservation(w.reservation);
-  out.set_resume_uri(w.resume_uri);
-  out.set_object(intent.object);
-  out.set_reason(intent.reason);
-  out.set_kind(w.spec.kind);
-  if (intent.kind == "job.unsuspend") out.set_spec_print(w.spec_print);
-  if (w.eviction) out.set_deadline_us(micros(w.eviction->deadline));
-  if (w.spec.kind == "Job" && intent.kind == "job.unsuspend" && !w.counts.empty()) {
-    out.set_parallelism(w.counts.front());
-  }
-  if (w.spec.kind != "Job" && intent.kind == "job.unsuspend") {
-    for (const auto& set : w.spec.pod_sets) {
-      auto& effect_out = *out.add_sets();
-      const auto effect = pod_effect(w, set.name, engine);
-      effect_out.set_name(set.name);
-      effect_out.set_count(set.count);
-      // The node selector of a template is written in full; that of a pod is already on the pod.
-      if (!is_pods(w.spec.kind)) {
-        for (const auto& [key, value] : set.shape.node_selector) (*effect_out.mutable_node_selector())[key] = value;
-      }
-      for (const auto& [key, value] : effect.node_selector) (*effect_out.mutable_node_selector())[key] = value;
-      for (const auto& t : effect.tolerations) *effect_out.add_tolerations() = wire::to_pb(t);
-      effect_out.mutable_labels()->insert(effect.labels.begin(), effect.labels.end());
-      effect_out.mutable_annotations()->insert(effect.annotations.begin(), effect.annotations.end());
-    }
-  } else if (intent.kind == "job.unsuspend" && !w.spec.pod_sets.empty()) {
-    // A Job has one template, so the first pod set represents all.
-    const auto& set = w.spec.pod_sets.front();
-    const auto effect = pod_effect(w, set.name, engine);
-    for (const auto& [key, value] : set.shape.node_selector) (*out.mutable_node_selector())[key] = value;
-    for (const auto& [key, value] : effect.node_selector) (*out.mutable_node_selector())[key] = value;
-    for (const auto& t : effect.tolerations) *out.add_tolerations() = wire::to_pb(t);
-    out.mutable_labels()->insert(effect.labels.begin(), effect.labels.end());
-    out.mutable_annotations()->insert(effect.annotations.begin(), effect.annotations.end());
-  }
-  return out.SerializeAsString();
 }
 
 std::string reply_bytes(const AnyReply& reply) {
@@ -421,6 +381,10 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     manifest("priority_class", fmt::format("{}/{}", key.second ? "workload" : "pod", key.first), row);
   });
   t.admission_checks.changed([&](const auto& key, const auto* row) { manifest("admission_check", key, row); });
+  t.topologies.changed([&](const auto& key, const auto* row) { manifest("topology", key, row); });
+  t.nodes.changed([&](const NodeName& name, const auto* row) {
+    small_row("node", name.value(), row, [](const NodeState& node) { return to_row(node); });
+  });
   t.namespaces.changed([&](const auto& key, const auto* row) { manifest("namespace", key.value(), row); });
   for (const auto& event : output.events) {
     if (event.what != Event::What::kBound) {  // placement published it itself
@@ -456,6 +420,8 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   t.priority_classes.clear();
   t.namespaces.clear();
   t.admission_checks.clear();
+  t.topologies.clear();
+  t.nodes.clear();
   t.workloads.clear();
   t.submissions.clear();
   t.budgets.clear();
@@ -494,6 +460,10 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
       auto submission = from_row(message);
       const std::pair key{submission.ns, submission.name};
       t.submissions.restore(key, std::move(submission));
+    } else if (row.kind == "node") {
+      state::NodeRow message;
+      if (!message.ParseFromString(*row.value)) return broken();
+      t.nodes.restore(NodeName(row.key), from_row(message));
     } else if (row.kind == "run_times") {
       state::RunTimesRow message;
       if (!message.ParseFromString(*row.value)) return broken();
@@ -531,6 +501,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
   for (auto& c : objects.cohorts) t.cohorts.restore(c.name, c);
   for (auto& f : objects.flavors) t.flavors.restore(f.name, f);
   for (auto& c : objects.admission_checks) t.admission_checks.restore(c.name, c);
+  for (auto& one : objects.topologies) t.topologies.restore(one.name, one);
   for (auto& n : objects.namespaces) t.namespaces.restore(n.name, n);
   for (auto& p : objects.priority_classes) t.priority_classes.restore({p.name, p.workload_only}, p);
   engine.loaded();

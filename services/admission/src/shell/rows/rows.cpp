@@ -45,9 +45,11 @@ state::WorkloadRow to_row(const Workload& w) {
   *row.mutable_event() = to_event(w, kNoFlavors);
   *row.mutable_event()->mutable_spec() = wire::to_pb(w.spec);
   add_held(w.flavors, w.usage, w.counts, row);
+  add_nodes(w.nodes(), *row.mutable_nodes());
   if (w.claim) {
     auto& claim = *row.mutable_claim();
     add_held(w.claim->flavors, w.claim->usage, w.claim->counts, claim);
+    add_nodes(w.claim->nodes, *claim.mutable_nodes());
     for (const auto& victim : w.claim->victims) claim.add_victims(victim.value());
   }
   for (const auto& [by, how] : w.preemptors) {
@@ -128,6 +130,7 @@ Workload from_row(const state::WorkloadRow& row) {
   if (row.has_claim()) {
     Claim claim;
     read_held(row.claim(), claim.flavors, claim.usage, claim.counts);
+    claim.nodes = nodes_from(row.claim().nodes());
     for (const auto& victim : row.claim().victims()) claim.victims.emplace_back(victim);
     w.claim = std::move(claim);
   }
@@ -203,6 +206,7 @@ Workload from_row(const state::WorkloadRow& row) {
     rare.next_print = row.next_print();
     rare.scale_up_to = row.scale_up_to();
     rare.scaled_from = row.scaled_from();
+    rare.nodes = nodes_from(row.nodes());
   });
   w.planned = Duration(row.planned_us());
   if (row.has_spec_active()) w.spec_active = row.spec_active();

@@ -28,5 +28,13 @@ namespace qm::admission {
 [[nodiscard]] ProposalDecision from_row(const quartermaster::admission::ProposalRow& row);
 [[nodiscard]] quartermaster::admission::PreemptionBudgetRow to_row(const PreemptionBudget& count);
 [[nodiscard]] Submission from_row(const quartermaster::admission::SubmissionRow& row);
+// node_rows.cpp
+using TopologyAssignmentRows = google::protobuf::RepeatedPtrField<quartermaster::admission::TopologyAssignmentRow>;
+void add_nodes(const TopologyAssignments& nodes, TopologyAssignmentRows& rows);
+[[nodiscard]] TopologyAssignments nodes_from(const TopologyAssignmentRows& rows);
+[[nodiscard]] quartermaster::admission::NodeRow to_row(const NodeState& node);
+[[nodiscard]] NodeState from_row(const quartermaster::admission::NodeRow& row);
+[[nodiscard]] quartermaster::admission::NodesInput to_input(const NodesUpdated& updated);
+[[nodiscard]] NodesUpdated from_input(const quartermaster::admission::NodesInput& input);
 
 }  // namespace qm::admission

@@ -48,12 +48,15 @@ void take_back(Json& pods, const Json& added) {
   for (const auto& [key, value] : added["nodeSelector"].members()) {
     if (pods["spec"]["nodeSelector"][key] == value) pods.set("spec").set("nodeSelector").erase(key);
   }
-  if (added["tolerations"].size() == 0) return;
-  Json left = Json::array();
-  for (const auto& has : pods["spec"]["tolerations"].items()) {
-    if (std::ranges::find(added["tolerations"].items(), has) == added["tolerations"].items().end()) left.push_back(has);
+  for (const char* list : {"tolerations", "schedulingGates"}) {
+    const auto& ours = added[list].items();
+    if (ours.empty()) continue;
+    Json left = Json::array();
+    for (const auto& has : pods["spec"][list].items()) {
+      if (std::ranges::find(ours, has) == ours.end()) left.push_back(has);
+    }
+    pods.set("spec").set(list, std::move(left));
   }
-  pods.set("spec").set("tolerations", std::move(left));
 }
 
 Json as_submitted(const Json& job, const config::WorkloadKind& kind) {

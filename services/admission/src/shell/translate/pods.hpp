@@ -20,6 +20,10 @@ inline constexpr std::string_view kGroupCount = "kueue.x-k8s.io/pod-group-total-
 /// Annotation: the Volcano PodGroup. Its minMember is the number of pods that make it complete.
 inline constexpr std::string_view kVolcanoGroup = "scheduling.k8s.io/group-name";
 inline constexpr std::string_view kPodSetLabel = "kueue.x-k8s.io/podset";
+/// Label of pods whose nodes admission chose, as Kueue names it: others are counted on the node where they run.
+inline constexpr std::string_view kTopologyLabel = "kueue.x-k8s.io/tas";
+/// Scheduling gate of such pods, until they select their nodes.
+inline constexpr std::string_view kTopologyGate = "kueue.x-k8s.io/topology";
 /// Annotations on an ungated pod: the workload that it belongs to, and its index in the pod set.
 inline constexpr std::string_view kWorkloadAnnotation = "quartermaster.dev/workload";
 inline constexpr std::string_view kIndexAnnotation = "quartermaster.dev/index";

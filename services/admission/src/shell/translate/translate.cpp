@@ -4,6 +4,7 @@
 #include "qm/kube/client.hpp"
 #include "qm/model/owned_metadata.hpp"
 #include "qm/wire/model.hpp"
+#include "translate/pods.hpp"
 #include "translate/pool_objects.hpp"
 #include "translate/queue_annotations.hpp"
 
@@ -193,6 +194,17 @@ Result<AdmissionCheck> check_of(const Json& object) {
   return out;
 }
 
+Result<Topology> topology_of(const Json& object) {
+  Topology out;
+  out.name = kube::name_of(object);
+  for (const auto& level : object.path("spec.levels").items()) out.levels.push_back(level["nodeLabel"].string());
+  if (out.levels.empty() || std::ranges::count(out.levels, std::string()) > 0) {
+    return fail({Code::kInvalid, out.levels.empty() ? "has no levels" : "has a level without a label", "spec.levels",
+                 "list the node labels of its levels, the outermost first"});
+  }
+  return out;
+}
+
 }  // namespace
 
 PodEffect pod_effect(const Workload& w, const std::string& pod_set, const Engine& engine) {
@@ -215,6 +227,11 @@ PodEffect pod_effect(const Workload& w, const std::string& pod_set, const Engine
     if (flavor == nullptr) continue;
     effect.node_selector.insert(flavor->node_labels.begin(), flavor->node_labels.end());
     effect.tolerations.insert(effect.tolerations.end(), flavor->tolerations.begin(), flavor->tolerations.end());
+  }
+  if (w.nodes().contains(pod_set)) {
+    effect.labels[std::string(kTopologyLabel)] = "true";
+    effect.labels[std::string(kPodSetLabel)] = pod_set;
+    effect.annotations[std::string(kWorkloadAnnotation)] = w.spec.uid->value();
   }
   return effect;
 }
@@ -291,7 +308,8 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
     queue.from_cluster = from_cluster;
     into.cluster_queues.push_back(std::move(queue));
   } else if (const auto* f = std::get_if<config::ResourceFlavor>(&object.typed)) {
-    into.flavors.push_back({f->name, f->node_labels, f->node_taints, f->tolerations, source, from_cluster});
+    into.flavors.push_back({f->name, f->node_labels, f->node_taints, f->tolerations, source, from_cluster,
+                            doc.content.path("spec.topologyName").string()});
   } else if (const auto* p = std::get_if<config::PriorityClass>(&object.typed)) {
     QM_ASSIGN(const auto minimum_run, minimum_run_of(doc.content));
     into.priority_classes.push_back(
@@ -301,6 +319,11 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
     check.source = source;
     check.from_cluster = from_cluster;
     into.admission_checks.push_back(std::move(check));
+  } else if (doc.kind == "Topology" && doc.api_version.starts_with("kueue.x-k8s.io/")) {
+    QM_ASSIGN(auto topology, topology_of(doc.content));
+    topology.source = source;
+    topology.from_cluster = from_cluster;
+    into.topologies.push_back(std::move(topology));
   } else if (doc.kind == "Namespace" && doc.api_version == "v1") {
     Labels labels;
     for (const auto& [key, value] : doc.content["metadata"]["labels"].members()) labels[key] = value.string();
@@ -311,7 +334,7 @@ Status add_object(const config::Object& object, ApplyObjects& into) {
   } else {
     into.warnings.push_back(
         fmt::format("{}:{}: {} is not applied: admission reads ClusterQueues, LocalQueues, Cohorts, ResourceFlavors, "
-                    "priority classes, AdmissionChecks and Namespaces; create it with kubectl apply -f {}",
+                    "Topologies, priority classes, AdmissionChecks and Namespaces; create it with kubectl apply -f {}",
                     doc.file, doc.line, label, doc.file));
     return {};
   }

@@ -96,6 +96,23 @@ const config::WorkloadKind& workload_object_kind() {
   return kind;
 }
 
+namespace {
+
+/// The topologyRequest of a pod set. Of several layers of slices none is read.
+PodSetTopology requested_topology(const Json& request) {
+  PodSetTopology out;
+  out.required = request["required"].string();
+  out.preferred = request["preferred"].string();
+  out.unconstrained = request["unconstrained"].boolean();
+  out.slice = request["podSetSliceRequiredTopology"].string();
+  out.slice_size =
+      static_cast<std::int32_t>(std::clamp<std::int64_t>(request["podSetSliceSize"].integer(0), 0, kMostPods));
+  out.group = request["podSetGroupName"].string();
+  return out;
+}
+
+}  // namespace
+
 Result<JobUpdated> parse_workload_object(const Json& given) {
   Json object = given;
   QM_TRY(with_runtime_classes(object, workload_object_kind()));
@@ -145,6 +162,7 @@ Result<JobUpdated> parse_workload_object(const Json& given) {
       return fail(std::move(error));
     }
     set.shape = std::move(*shape);
+    set.topology = requested_topology(sets[i]["topologyRequest"]);
     if (set.count > 0) spec.pod_sets.push_back(std::move(set));
   }
   if (sets.empty()) return fail(wrong("spec.podSets", "spec.podSets has no pods", "give it at least one pod set"));
@@ -283,7 +301,35 @@ class Conditions {
   Json out_ = Json::array();
 };
 
-Json admission_of(const Workload& w) {
+/// The nodes of a pod set: a list of domains in v1beta1, and one slice of all domains from v1beta2 on.
+Json assignment_of(const topology::Assignment& assignment, bool listed) {
+  const auto array = [](const std::vector<std::string>& texts) {
+    Json out = Json::array();
+    for (const auto& text : texts) out.push_back(text);
+    return out;
+  };
+  Json out = Json::object({{"levels", array(assignment.levels)}});
+  if (listed) {
+    Json& domains = out.set("domains");
+    for (const auto& domain : assignment.domains)
+      domains.push_back(Json::object({{"values", array(domain.values)}, {"count", domain.count}}));
+    return out;
+  }
+  Json counts = Json::array(), levels = Json::array();
+  for (const auto& domain : assignment.domains) counts.push_back(domain.count);
+  for (std::size_t i = 0; i < assignment.levels.size(); ++i) {
+    Json roots = Json::array();
+    for (const auto& domain : assignment.domains) roots.push_back(domain.values[i]);
+    levels.push_back(Json::object({{"individual", Json::object({{"roots", std::move(roots)}})}}));
+  }
+  Json slice = Json::object({{"domainCount", static_cast<std::int64_t>(assignment.domains.size())},
+                             {"podCounts", Json::object({{"individual", std::move(counts)}})},
+                             {"valuesPerLevel", std::move(levels)}});
+  out.set("slices", Json::array({std::move(slice)}));
+  return out;
+}
+
+Json admission_of(const Workload& w, bool lists_domains) {
   Json sets = Json::array();
   const auto running = w.running();
   for (const auto& set : running.pod_sets) {
@@ -296,9 +342,13 @@ Json admission_of(const Workload& w) {
     for (const auto& [resource, amount] : requests_of(alone)) {
       if (flavors.contains(resource)) usage.set(resource, amount_text(resource, amount));
     }
-    sets.push_back(Json::object({{"name", set.name}, {"count", set.count}})
-                       .set("flavors", std::move(flavors))
-                       .set("resourceUsage", std::move(usage)));
+    Json assigned = Json::object({{"name", set.name}, {"count", set.count}});
+    assigned.set("flavors", std::move(flavors));
+    assigned.set("resourceUsage", std::move(usage));
+    if (const auto nodes = w.nodes().find(set.name); nodes != w.nodes().end()) {
+      assigned.set("topologyAssignment", assignment_of(nodes->second, lists_domains));
+    }
+    sets.push_back(std::move(assigned));
   }
   return Json::object({{"clusterQueue", w.cluster_queue.value()}}).set("podSetAssignments", std::move(sets));
 }
@@ -356,7 +406,7 @@ Json workload_status(const Workload& w, const Json& now, Instant instant) {
   if (reserved) {
     conditions.set("QuotaReserved", true, "QuotaReserved",
                    fmt::format("Quota reserved in ClusterQueue {}", w.cluster_queue));
-    status.set("admission", admission_of(w));
+    status.set("admission", admission_of(w, now["apiVersion"].string().ends_with("/v1beta1")));
   } else {
     const auto [reason, message] = why_pending(w);
     conditions.set("QuotaReserved", false, reason, message);

@@ -14,6 +14,7 @@ Json identity(const std::string& kind, const kube::ConfigFeed::Key& at) {
 const std::vector<kube::ConfigFeed::Kind>& ConfigWatch::kinds() {
   static const std::vector<std::string> kueue = {"v1beta2", "v1beta1"};
   static const std::vector<kube::ConfigFeed::Kind> all = {
+      {"kueue.x-k8s.io", "topologies", "Topology", {"v1beta2", "v1beta1", "v1alpha1"}},
       {"kueue.x-k8s.io", "resourceflavors", "ResourceFlavor", kueue},
       {"kueue.x-k8s.io", "cohorts", "Cohort", kueue},
       {"kueue.x-k8s.io", "clusterqueues", "ClusterQueue", kueue},

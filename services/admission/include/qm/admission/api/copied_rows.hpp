@@ -23,7 +23,7 @@ class RowsCopy {
  public:
   /// All rows that have not ended, of all queues.
   RowsCopy();
-  /// The workload with its quota tree: rows that have not ended.
+  /// The workload with its quota tree, and the workloads of other trees that use nodes: rows that have not ended.
   explicit RowsCopy(const WorkloadUid& uid);
   /// The same, in addition the rows submitted after `since`, ended or not; and the observations for forecasts.
   RowsCopy(const WorkloadUid& uid, Instant since);

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/kueue/names.hpp"
 #include "qm/admission/kueue/topologies.hpp"
 #include "qm/admission/kueue/work.hpp"
 
@@ -63,6 +64,9 @@ struct Why {
   Refusal refusal{};
   std::vector<Flavor> flavors{};
 };
+
+/// The obstacle in Kueue's words.
+[[nodiscard]] std::string to_string(const Why& why, const Names& flavors, const Names& resources);
 
 /// The result for a flavor that was tried.
 struct Attempt {

@@ -57,8 +57,8 @@ class Topologies {
   [[nodiscard]] topology::ResourceNames& names() { return names_; }
   /// Nodes that do not belong to the flavor are ignored.
   void add(Flavor flavor, topology::Flavor spec, std::span<const topology::Node> nodes);
-  /// Adds the usage of a pod that was not placed by topology.
-  void take_outside(std::string_view node, const topology::Requests& pod);
+  /// Adds the usage of pods that were not placed by topology, with their number.
+  void take_outside(std::string_view node, const topology::Requests& usage);
 
   [[nodiscard]] const topology::Gates& gates() const { return gates_; }
   [[nodiscard]] bool empty() const { return flavors_.empty(); }

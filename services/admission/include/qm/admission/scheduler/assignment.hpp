@@ -13,6 +13,7 @@ struct Assignment {
   Shared<Flavors> flavors;
   Shared<Usage> usage;
   Shared<Counts> counts;
+  Shared<TopologyAssignments> nodes;  ///< of pod sets whose flavor has a topology
 };
 
 /// Quota requests of all pods of a workload, by resource; zero requests are omitted.

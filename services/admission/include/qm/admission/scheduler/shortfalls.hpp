@@ -21,6 +21,7 @@ struct QuotaShortfall {
     kCapability,      ///< in a pool: beyond the capability of the queue
     kShare,           ///< in a pool: beyond what the queue deserves by weight now
     kPool,            ///< in a pool: other queues use it
+    kTopology,        ///< its nodes: `detail` in Kueue's words
   };
   Kind kind = Kind::kQuota;
   std::string pod_set;
