@@ -106,12 +106,14 @@ TEST_F(AdmissionTopology, GangRunsInOneRackAndNextOneWaitsUntilOneIsFree) {
   EXPECT_TRUE(comes([&] { return runs("second"); }, 120s)) << admission->log();
   EXPECT_EQ(racks_of("second"), std::set<std::string>{own("r1")});
 
-  // Without one of its nodes it is evicted, and no rack has the capacity now.
+  // Without one of its nodes it is evicted, and no rack has the capacity now. The controllers of the cluster delete the
+  // pods of the lost node after about a minute.
   terminate_instance(machines_[0]);
   EXPECT_TRUE(comes([&] { return get(kJobs, "second")["spec"]["suspend"].boolean(); }, 120s)) << admission->log();
-  EXPECT_TRUE(comes([&] {
-    return admission->page("/debug/explain?uid=" + uid).find("TopologyPlacementFailed") != std::string::npos;
-  })) << admission->page("/debug/explain?uid=" + uid);
+  EXPECT_TRUE(comes(
+      [&] { return admission->page("/debug/explain?uid=" + uid).find("TopologyPlacementFailed") != std::string::npos; },
+      180s))
+      << admission->page("/debug/explain?uid=" + uid);
 }
 
 }  // namespace admission_topology_kube_test

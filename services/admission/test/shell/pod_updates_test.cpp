@@ -237,6 +237,9 @@ TEST_F(PodSetUpdates, PodUpdatesAreAppliedWhenUngated) {
   set.set_count(1);
   (*set.mutable_labels())["request"] = "17";
   (*set.mutable_annotations())["example.com/machines"] = "reserved";
+  auto& domain = *set.add_domains();  // the topology assignment of the first pod
+  domain.set_count(1);
+  (*domain.mutable_node_selector())["kubernetes.io/hostname"] = "a";
   Json pod = *Json::parse(R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"team","name":"alone",
       "uid":"uid-alone","labels":{"request":"mine"}},
       "spec":{"schedulingGates":[{"name":"quartermaster.dev/admission"}],"containers":[{"name":"main"}]}})");
@@ -253,6 +256,7 @@ TEST_F(PodSetUpdates, PodUpdatesAreAppliedWhenUngated) {
   const Json now = server_.get("team/alone");
   EXPECT_EQ(kube::label(now, "request"), "17");
   EXPECT_EQ(kube::annotation(now, "example.com/machines"), "reserved");
+  EXPECT_EQ(now.path("spec.nodeSelector")["kubernetes.io/hostname"].string(), "a");
   EXPECT_FALSE(gated(now));
 }
 

@@ -26,7 +26,8 @@ struct Counters {
 /// An admitted workload releases its quota only when placement reports that its pods are gone, or when its job ends.
 ///
 /// Where another scheduler binds the pods there is no handshake. Reserved quota admits the workload. An evicted
-/// workload releases its quota when its job is observed suspended without pods, or deleted.
+/// workload releases its quota when its job is observed suspended without pods, or deleted. If no placement service runs
+/// at all, flavors with a Topology have nodes, and a workload gets quota and nodes together.
 ///
 /// A deleted cluster queue admits no more workloads. Workloads that it admitted run to completion; the queue is removed
 /// with the last of them. Its pending workloads stay pending until a queue of that name is applied.

@@ -115,9 +115,9 @@ NodeConstraints node_constraints(const Json& node_selector, const Json& tolerati
   return out;
 }
 
-PodRules node_affinity_of(std::string_view pod) {
+NodeConstraints node_affinity_of(std::string_view pod) {
   const auto json = Json::parse(pod);
-  return json ? pod_rules({}, {}, json->path("spec.affinity.nodeAffinity")) : PodRules{};
+  return json ? pod_rules({}, {}, json->path("spec.affinity.nodeAffinity")) : NodeConstraints{};
 }
 
 std::optional<TopologyRequest> topology_request(const Json& request) {

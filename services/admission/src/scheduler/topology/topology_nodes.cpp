@@ -27,12 +27,13 @@ std::optional<topology::TopologyRequest> request_of(const PodSetTopology& from) 
 }
 
 /// The nodes on which the pods may run. The shape has a node affinity that only names GPU models.
-topology::PodRules rules_of(const PodSet& set) {
+kube_rules::NodeConstraints rules_of(const PodSet& set) {
   auto out = kueue::node_affinity_of(set.rules);
   out.node_selector = set.shape.node_selector;
   out.tolerations = set.shape.tolerations;
   if (set.shape.gpu.models.empty() || out.required) return out;
-  topology::Requirement models{std::string(words::kGpuProduct), topology::Requirement::Op::kIn, set.shape.gpu.models};
+  kube_rules::Requirement models{std::string(words::kGpuProduct), kube_rules::Requirement::Op::kIn,
+                                 set.shape.gpu.models};
   out.required = {{{std::move(models)}, {}}};
   return out;
 }
