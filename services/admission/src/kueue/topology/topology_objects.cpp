@@ -117,7 +117,7 @@ NodeConstraints node_constraints(const Json& node_selector, const Json& tolerati
 
 NodeConstraints node_affinity_of(std::string_view pod) {
   const auto json = Json::parse(pod);
-  return json ? pod_rules({}, {}, json->path("spec.affinity.nodeAffinity")) : NodeConstraints{};
+  return json ? node_constraints({}, {}, json->path("spec.affinity.nodeAffinity")) : NodeConstraints{};
 }
 
 std::optional<TopologyRequest> topology_request(const Json& request) {
