@@ -1,4 +1,4 @@
-#include "qm/admission/periodic.hpp"
+#include "qm/admission/watch/periodic.hpp"
 
 namespace qm::admission {
 

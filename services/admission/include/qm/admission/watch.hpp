@@ -1,6 +1,6 @@
 #pragma once
-#include "qm/admission/periodic.hpp"
 #include "qm/admission/watch/checkpoint_policies.hpp"
+#include "qm/admission/watch/periodic.hpp"
 #include "qm/admission/watch/pod_defaults.hpp"
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-#include "qm/admission/periodic.hpp"
 #include "qm/admission/watch.hpp"
+#include "qm/admission/watch/periodic.hpp"
 #include "qm/admission/watch/pod_defaults.hpp"
 #include "qm/admission/workload.hpp"
 #include "qm/clock/clock.hpp"

@@ -1,8 +1,8 @@
 #include "qm/admission/status.hpp"
 
 #include "qm/admission/codec.hpp"
-#include "qm/admission/periodic.hpp"
 #include "qm/admission/queries/queues.hpp"
+#include "qm/admission/watch/periodic.hpp"
 #include "qm/base/log.hpp"
 #include "qm/model/quantity.hpp"
 
