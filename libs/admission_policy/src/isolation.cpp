@@ -23,7 +23,7 @@ constexpr const char* kControllerManager = "system:kube-controller-manager";
 constexpr std::string_view kDeviceClass = "deviceclass.resource.kubernetes.io/";
 constexpr std::string_view kVendor = "nvidia.com/";
 
-std::string named(const Subject& s) { return fmt::format("{} {}/{}", s.kind, s.ns, s.name); }
+std::string subject_text(const Subject& s) { return fmt::format("{} {}/{}", s.kind, s.ns, s.name); }
 
 const Json& pod_of(const Subject& s, const Json& object) {
   return s.kind == "Job" ? object["spec"]["template"] : object;
@@ -102,7 +102,7 @@ constexpr const char* kNameQueue =
 
 void require_quota_of_pod(const Subject& s, const Settings& settings, const View& view, Findings& out) {
   const auto& pod = *s.object;
-  const auto what = fmt::format("{} {}", named(s), request_text(pod));
+  const auto what = fmt::format("{} {}", subject_text(s), request_text(pod));
   if (is_part_of_workload(s, pod, settings)) {
     // Admission writes the attempt into the template when it starts the workload.
     if (!kube::annotation(pod, words::kAttempt).empty()) return;
@@ -146,7 +146,7 @@ void require_quota_of_job(const Subject& s, const Settings& settings, const View
   const auto& job = *s.object;
   if (is_part_of_workload(s, job, settings)) return;
   const auto& pod = job["spec"]["template"];
-  const auto what = fmt::format("a pod of {} {}", named(s), request_text(pod));
+  const auto what = fmt::format("a pod of {} {}", subject_text(s), request_text(pod));
   const auto before = out.size();
   check_quota_bypass(s, view, pod, what, out);
   if (out.size() > before) return;
@@ -180,7 +180,7 @@ void compare(const Subject& s, std::string_view part, std::string_view key, cons
   const bool removed = after.is_null();
   out.push_back({"owned-metadata",
                  fmt::format("{} {} of {} is written by Quartermaster alone, and {} {} it",
-                             part == "labels" ? "label" : "annotation", key, named(s), s.user,
+                             part == "labels" ? "label" : "annotation", key, subject_text(s), s.user,
                              removed ? "removes" : (before.is_null() ? "sets" : "changes")),
                  fmt::format("{}metadata.{}[{}]", at, part, key),
                  before.is_null() ? "remove it from the object" : "leave it as it is"});
@@ -240,7 +240,7 @@ void require_quota_of_change(const Subject& s, const Settings& settings, const V
                              bool is_queued, Findings& out) {
   if (s.kind != "Job" || !counts_every_gpu(s, view) || !requests_devices(pod_of(s, *s.object))) return;
   if (is_part_of_workload(s, *s.object, settings)) return;
-  const auto what = fmt::format("a pod of {} {}", named(s), request_text(pod_of(s, *s.object)));
+  const auto what = fmt::format("a pod of {} {}", subject_text(s), request_text(pod_of(s, *s.object)));
   const auto field = fmt::format("metadata.labels[{}]", words::kQueueLabel);
   if (was_queued && !is_queued) {
     out.push_back(

@@ -35,7 +35,7 @@ std::vector<std::string> texts(const Json& list) {
   return out;
 }
 
-bool has(const std::vector<std::string>& values, const std::string& one) {
+bool names(const std::vector<std::string>& values, const std::string& one) {
   return std::ranges::find(values, one) != values.end();
 }
 
@@ -43,7 +43,7 @@ bool has(const std::vector<std::string>& values, const std::string& one) {
 bool class_fits(const ResourceQuota::Scope& scope, const std::string& name) {
   if (scope.op == "Exists") return !name.empty();
   if (scope.op == "DoesNotExist") return name.empty();
-  const bool in = !name.empty() && has(scope.values, name);
+  const bool in = !name.empty() && names(scope.values, name);
   return scope.op == "NotIn" ? !in : in;
 }
 

@@ -11,7 +11,7 @@
 namespace qm::admission::kueue {
 namespace {
 
-constexpr std::size_t kMostCombinations = 64;
+constexpr std::size_t kMostUnlockCombinations = 64;
 constexpr std::size_t kMostHolders = 512;
 constexpr std::size_t kMostPriorities = 32;
 
@@ -97,7 +97,7 @@ class Finder {
     auto choices = choices_of(field_.rules[static_cast<std::size_t>(work_.queue)], work_, 1);
     std::optional<Amounts> best;
     std::pair<std::size_t, double> least;
-    for (std::size_t tried = 0; tried < kMostCombinations; ++tried) {
+    for (std::size_t tried = 0; tried < kMostUnlockCombinations; ++tried) {
       if (const auto usage = usage_under(field_, work_, choices)) {
         if (auto lacks = missing(*usage, kind); lacks && !lacks->empty()) {
           double part = 0;

@@ -10,7 +10,7 @@
 namespace qm::placement {
 namespace {
 
-constexpr const char* kLimits = "limits/";
+constexpr const char* kAttachLimits = "limits/";
 
 // Only these labels and annotations of an agent's report are written to the Node object: an agent must not be able
 // to set its node's pool, zone or taints.
@@ -32,7 +32,7 @@ NodeReport allowed(const NodeReport& published_at) {
 }
 
 template <class Kind>
-const Kind* find(const Tables& tables, const std::string& key) {
+const Kind* storage_row(const Tables& tables, const std::string& key) {
   const Storage* row = tables.storage.find(key);
   return row == nullptr ? nullptr : std::get_if<Kind>(row);
 }
@@ -314,15 +314,16 @@ void Observations::apply(const OrderLayouts& asked) { orders_.order_layouts(aske
 /// Retries pending workloads. An object of one pod affects only that pod's workload, which is evaluated
 /// again.
 void Observations::retry_for(const std::string& key) {
-  const auto* claim = find<Claim>(tables_, key);
-  if (const auto* volume = find<Volume>(tables_, key)) claim = find<Claim>(tables_, "claim/" + volume->claim);
+  const auto* claim = storage_row<Claim>(tables_, key);
+  if (const auto* volume = storage_row<Volume>(tables_, key))
+    claim = storage_row<Claim>(tables_, "claim/" + volume->claim);
   const Pod* pod = claim == nullptr || claim->made_for.empty() ? nullptr : tables_.pods.find(claim->made_for);
   scratch_.capacity_added = scratch_.capacity_added || pod == nullptr;
   if (pod != nullptr) {
     for (const WorkloadUid& uid : reconcile_for(pod->facts))
       scratch_.capacity_added = scratch_.capacity_added || index_.without_placement.contains(uid);
   }
-  if (find<StorageClass>(tables_, key) == nullptr) return;
+  if (storage_row<StorageClass>(tables_, key) == nullptr) return;
   for (const auto& [uid, pods] : index_.pods_with_rules) {
     for (const AttemptId& id : pods_.attempts_of(uid)) scratch_.attempts.insert(id);
   }
@@ -338,7 +339,8 @@ void Observations::apply(const StorageUpdated& seen) {
 void Observations::apply(const StorageDeleted& gone) {
   if (!tables_.storage.contains(gone.key)) return;
   tables_.storage.erase(gone.key);
-  if (gone.key.starts_with(kLimits)) scratch_.capacity_added = true;  // a driver without a reported limit has none
+  if (gone.key.starts_with(kAttachLimits))
+    scratch_.capacity_added = true;  // a driver without a reported limit has none
 }
 
 void Observations::apply(const StorageSynced& synced) {

@@ -8,7 +8,7 @@
 namespace qm::admission {
 namespace {
 
-std::string named(const std::string& value) { return value.empty() ? "none" : value; }
+std::string name_or_none(const std::string& value) { return value.empty() ? "none" : value; }
 
 /// Whether the only difference is that a Job runs fewer pods at once, which frees quota while it runs.
 bool only_fewer_pods(const Spec& was, const Spec& is) {
@@ -20,7 +20,7 @@ bool only_fewer_pods(const Spec& was, const Spec& is) {
 std::string differences(const Spec& was, const Spec& is) {
   std::string out;
   const auto add = [&](const std::string& what) { out += (out.empty() ? "" : ", ") + what; };
-  if (was.queue != is.queue) add(fmt::format("queue {} to {}", named(was.queue), named(is.queue)));
+  if (was.queue != is.queue) add(fmt::format("queue {} to {}", name_or_none(was.queue), name_or_none(is.queue)));
   if (was.team != is.team) add(fmt::format("team {} to {}", was.team, is.team));
   if (was.pod_sets == is.pod_sets) return out;
   if (was.total_pods() != is.total_pods()) add(fmt::format("{} pods to {}", was.total_pods(), is.total_pods()));

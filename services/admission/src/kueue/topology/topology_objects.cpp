@@ -17,7 +17,7 @@ std::vector<std::string> strings_of(const Json& json) {
   return out;
 }
 
-Labels labels_of(const Json& json) {
+Labels string_map_of(const Json& json) {
   Labels out;
   for (const auto& [key, value] : json.members()) out[key] = value.string();
   return out;
@@ -86,7 +86,7 @@ Requests topology_requests(ResourceNames& names, const Json& quantities) {
 topology::Node topology_node(ResourceNames& names, const Json& node) {
   topology::Node out;
   out.name = node.path("metadata.name").string();
-  out.labels = labels_of(node.path("metadata.labels"));
+  out.labels = string_map_of(node.path("metadata.labels"));
   for (const auto& t : node.path("spec.taints").items()) {
     out.taints.push_back({t["key"].string(), t["value"].string(), t["effect"].string()});
   }
@@ -100,7 +100,7 @@ topology::Node topology_node(ResourceNames& names, const Json& node) {
 
 NodeConstraints node_constraints(const Json& node_selector, const Json& tolerations, const Json& node_affinity) {
   NodeConstraints out;
-  out.node_selector = labels_of(node_selector);
+  out.node_selector = string_map_of(node_selector);
   for (const auto& t : tolerations.items()) {
     out.tolerations.push_back(
         {t["key"].string(), t["operator"].string_or("Equal"), t["value"].string(), t["effect"].string()});

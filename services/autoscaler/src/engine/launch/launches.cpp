@@ -16,15 +16,6 @@
 #include <set>
 
 namespace qm::autoscaler {
-namespace {
-
-template <typename T>
-bool contains(const std::vector<T>& list, const T& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
-}  // namespace
-
 // Whether the gang's instances are starting, or became ready so recently that placement may not have used them yet.
 Launches::Cover Launches::review(const DemandUpdated::Item& item) {
   const Plan* plan = tables_.plans.find(item.id.uid);

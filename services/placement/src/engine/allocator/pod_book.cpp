@@ -9,7 +9,7 @@ namespace qm::placement {
 
 namespace {
 
-const std::string kNoRules, kNoClass;
+const std::string kNoRules, kNoStorageClass;
 
 rules::NodeView view_of(const NodeName& name, const NodeFacts& facts) {
   return {name, facts.labels, facts.taints, false, {{"pods", kAnyNumber}}};
@@ -44,7 +44,7 @@ std::set<ClaimUse> PodBook::claims_on(const NodeName& name) const {
   const auto add = [&](const std::string& text, const Pod* pod, const std::string& whose) {
     const auto like = rules::names_claims(text) ? rules::template_of(text) : std::nullopt;
     if (!like) return;
-    for (const auto& claim : like->rules.claims) out.insert({fmt::format("{}/{}", like->ns, claim), kNoClass});
+    for (const auto& claim : like->rules.claims) out.insert({fmt::format("{}/{}", like->ns, claim), kNoStorageClass});
     for (const auto& own : like->rules.own_claims) {
       auto named = pod == nullptr ? fmt::format("{} {}", whose, own.volume)
                                   : fmt::format("{}/{}-{}", like->ns, pod->facts.name, own.volume);
