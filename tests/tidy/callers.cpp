@@ -2,7 +2,7 @@
 // first name before a parenthesis, and a definition in a .cpp begins in the first column.
 #include "callers.hpp"
 
-#include "tokens.hpp"
+#include "statements.hpp"
 
 #include <fmt/format.h>
 
@@ -18,13 +18,13 @@ struct Found {
   std::size_t at = 0;  ///< in the text
 };
 
-/// Reads the statements of a header. Bodies of functions and initializers are skipped.
-class Scan {
+/// The functions that a header declares publicly.
+class Scan final : private StatementReader {
  public:
-  explicit Scan(std::string_view text) : tokens_(tokens_of(text)) {}
+  explicit Scan(std::string_view text) : StatementReader(text) {}
 
   std::vector<Found> run() {
-    for (; next_ < tokens_.size(); ++next_) read(tokens_[next_]);
+    read_all();
     return std::move(out_);
   }
 
@@ -33,92 +33,32 @@ class Scan {
     bool visible = true, parent_visible = true;
   };
 
-  void read(const Token& token) {
-    const auto text = token.text;
-    if (text == "(") {
-      if (depth_ == 0 && angles_ == 0 && !assigned_ && function_ == nullptr && !statement_.empty()) name_function();
-      ++depth_;
-    } else if (text == ")") {
-      --depth_;
-    } else if (text == "{") {
-      open();
-    } else if (depth_ > 0) {
-      return;
-    } else if (text == ";") {
-      if (!has("=") || !(statement_.back()->text == "delete" || statement_.back()->text == "default")) declare();
-      reset();
-    } else if (text == "}") {
-      if (scopes_.size() > 1) scopes_.pop_back();
-      reset();
-    } else if (text == ":" && statement_.size() == 1 && is_access(statement_[0]->text)) {
-      scopes_.back().visible = scopes_.back().parent_visible && statement_[0]->text == "public";
-      reset();
-    } else {
-      angles_ += text == "<" ? 1 : text == ">" && angles_ > 0 ? -1 : 0;
-      assigned_ = assigned_ || (text == "=" && angles_ == 0);
-      statement_.push_back(&token);
-    }
-  }
-
-  static bool is_access(std::string_view word) { return word == "public" || word == "private" || word == "protected"; }
-  [[nodiscard]] bool has(std::string_view word) const {
-    return std::ranges::find(statement_, word, &Token::text) != statement_.end();
-  }
-
-  void name_function() {
-    static const std::set<std::string_view> kWords = {"alignas",       "decltype", "explicit", "noexcept", "requires",
-                                                      "static_assert", "void",     "bool",     "int",      "double"};
-    const Token* last = statement_.back();
-    if (last->is_name() && !kWords.contains(last->text)) function_ = last;
-  }
-
-  void open() {
-    const bool type = function_ == nullptr && !assigned_ && depth_ == 0;
+  bool open_scope(bool type) override {
     if (type && has("namespace")) {
       scopes_.push_back({});
-      reset();
-    } else if (type && !has("enum") && !has("operator") && (has("class") || has("struct"))) {
-      const bool visible = scopes_.back().visible;
-      scopes_.push_back({visible && has("struct"), visible});
-      reset();
-    } else {
-      const bool body = (function_ != nullptr || has("operator")) && depth_ == 0;
-      if (body) declare();
-      skip_braces();
-      if (body) reset();
+      return true;
     }
+    if (!type || has("enum") || has("operator") || (!has("class") && !has("struct"))) return false;
+    const bool visible = scopes_.back().visible;
+    scopes_.push_back({visible && has("struct"), visible});
+    return true;
   }
-
-  void skip_braces() {
-    int open = 0;
-    do {
-      open += tokens_[next_].text == "{" ? 1 : tokens_[next_].text == "}" ? -1 : 0;
-    } while (open > 0 && ++next_ < tokens_.size());
+  void close_scope() override {
+    if (scopes_.size() > 1) scopes_.pop_back();
   }
-
-  void declare() {
-    if (function_ == nullptr || !scopes_.back().visible) return;
+  void access(std::string_view word) override {
+    scopes_.back().visible = scopes_.back().parent_visible && word == "public";
+  }
+  void declare(const Token& function) override {
+    if (!scopes_.back().visible) return;
     for (const auto word : {"friend", "using", "typedef", "override", "operator"}) {
       if (has(word)) return;
     }
-    if (std::islower(static_cast<unsigned char>(function_->text[0])) == 0) return;
-    out_.push_back({{std::string(function_->text), function_->line}, function_->at});
+    if (std::islower(static_cast<unsigned char>(function.text[0])) == 0) return;
+    out_.push_back({{std::string(function.text), function.line}, function.at});
   }
 
-  void reset() {
-    statement_.clear();
-    function_ = nullptr;
-    angles_ = depth_ = 0;
-    assigned_ = false;
-  }
-
-  std::vector<Token> tokens_;
-  std::size_t next_ = 0;
   std::vector<Scope> scopes_{{}};
-  std::vector<const Token*> statement_;
-  const Token* function_ = nullptr;
-  int angles_ = 0, depth_ = 0;
-  bool assigned_ = false;
   std::vector<Found> out_;
 };
 

@@ -1,6 +1,6 @@
 #include "limits.hpp"
 
-#include "tokens.hpp"
+#include "statements.hpp"
 
 #include <fmt/format.h>
 
@@ -13,52 +13,39 @@
 namespace qm::tidy {
 namespace {
 
-/// Reads the statements of namespaces and classes.
-class ClassScan {
+/// Counts the member functions of each class.
+class ClassScan final : private StatementReader {
  public:
-  explicit ClassScan(std::string_view text) : tokens_(tokens_of(text)) {}
+  explicit ClassScan(std::string_view text) : StatementReader(text) {}
 
   std::vector<ClassSize> run() {
-    for (; next_ < tokens_.size(); ++next_) read(tokens_[next_]);
+    read_all();
     return std::move(out_);
   }
 
  private:
-  void read(const Token& token) {
-    const auto text = token.text;
-    if (text == "(") {
-      if (depth_++ == 0 && angles_ == 0 && !assigned_ && function_ == nullptr && !statement_.empty()) name_function();
-    } else if (text == ")") {
-      --depth_;
-    } else if (text == "{") {
-      open();
-    } else if (depth_ > 0) {
-      return;
-    } else if (text == ";") {
-      count();
-      reset();
-    } else if (text == "}") {
-      if (!scopes_.empty()) scopes_.pop_back();
-      reset();
-    } else if (text == ":" && statement_.size() == 1 && is_access(statement_[0]->text)) {
-      reset();
-    } else {
-      angles_ += text == "<" ? 1 : text == ">" && angles_ > 0 ? -1 : 0;
-      assigned_ = assigned_ || (text == "=" && angles_ == 0);
-      statement_.push_back(&token);
+  bool open_scope(bool type) override {
+    const Token* name = type && !has("operator") ? class_name() : nullptr;
+    if (name != nullptr) {
+      scopes_.push_back(out_.size());
+      out_.push_back({std::string(name->text), 0, name->line});
+      return true;
     }
+    if (!type || !has("namespace")) return false;
+    scopes_.push_back(std::nullopt);
+    return true;
   }
-
-  static bool is_access(std::string_view word) { return word == "public" || word == "private" || word == "protected"; }
-  [[nodiscard]] bool has(std::string_view word) const {
-    return std::ranges::find(statement_, word, &Token::text) != statement_.end();
+  void close_scope() override {
+    if (!scopes_.empty()) scopes_.pop_back();
   }
-
-  void name_function() {
-    static const std::set<std::string_view> kWords = {"alignas",       "decltype", "explicit", "noexcept", "requires",
-                                                      "static_assert", "void",     "bool",     "int",      "double"};
-    const Token* last = statement_.back();
-    if (last->is_name() && !kWords.contains(last->text)) function_ = last;
+  void access(std::string_view) override {}
+  void declare(const Token& function) override {
+    if (scopes_.empty() || !scopes_.back()) return;
+    for (const auto word : {"friend", "using", "typedef", "operator", "~"}) {
+      if (has(word)) return;
+    }
+    auto& owner = out_[*scopes_.back()];
+    if (function.text != owner.name) ++owner.methods;
   }
 
   /// The name of the class that the statement begins; empty if it begins none.
@@ -66,8 +53,8 @@ class ClassScan {
     int angles = 0;
     const Token* name = nullptr;
     bool found = false;
-    for (std::size_t i = 0; i < statement_.size(); ++i) {
-      const auto text = statement_[i]->text;
+    for (std::size_t i = 0; i < statement().size(); ++i) {
+      const auto text = statement()[i]->text;
       angles += text == "<" ? 1 : text == ">" ? -1 : 0;
       if (angles > 0) continue;
       if (text == "enum" || text == "union") return nullptr;
@@ -76,66 +63,19 @@ class ClassScan {
         continue;
       }
       if (text == ":") {
-        const bool qualified = i + 1 < statement_.size() && statement_[i + 1]->text == ":";
+        const bool qualified = i + 1 < statement().size() && statement()[i + 1]->text == ":";
         if (!qualified) break;
         ++i;
       } else if (text == "final") {
         break;
-      } else if (statement_[i]->is_name() && text != "nodiscard") {
-        name = statement_[i];
+      } else if (statement()[i]->is_name() && text != "nodiscard") {
+        name = statement()[i];
       }
     }
     return name;
   }
 
-  void open() {
-    const bool type = function_ == nullptr && !assigned_ && depth_ == 0;
-    const Token* name = type && !has("operator") ? class_name() : nullptr;
-    if (name != nullptr) {
-      scopes_.push_back(out_.size());
-      out_.push_back({std::string(name->text), 0, name->line});
-      reset();
-    } else if (type && has("namespace")) {
-      scopes_.push_back(std::nullopt);
-      reset();
-    } else {
-      const bool body = (function_ != nullptr || has("operator")) && depth_ == 0;
-      if (body) count();
-      skip_braces();
-      if (body) reset();
-    }
-  }
-
-  void skip_braces() {
-    int open = 0;
-    do {
-      open += tokens_[next_].text == "{" ? 1 : tokens_[next_].text == "}" ? -1 : 0;
-    } while (open > 0 && ++next_ < tokens_.size());
-  }
-
-  void count() {
-    if (function_ == nullptr || scopes_.empty() || !scopes_.back()) return;
-    for (const auto word : {"friend", "using", "typedef", "operator", "~"}) {
-      if (has(word)) return;
-    }
-    auto& owner = out_[*scopes_.back()];
-    if (function_->text != owner.name) ++owner.methods;
-  }
-
-  void reset() {
-    statement_.clear();
-    function_ = nullptr;
-    angles_ = depth_ = 0;
-    assigned_ = false;
-  }
-
-  std::vector<Token> tokens_;
-  std::size_t next_ = 0;
   std::vector<std::optional<std::size_t>> scopes_;  ///< a class of `out_`, or a namespace
-  std::vector<const Token*> statement_;
-  const Token* function_ = nullptr;
-  int angles_ = 0, depth_ = 0;
-  bool assigned_ = false;
   std::vector<ClassSize> out_;
 };
 
