@@ -77,8 +77,8 @@ std::vector<DemandItem> Engine::demand() const { return parts_->demand.demand();
 std::size_t Engine::demand_size() const { return parts_->demand.demand_size(); }
 std::vector<RequeueItem> Engine::requeue() const { return parts_->requeue.requeue(); }
 Outline Engine::outline() const { return parts_->queries.outline(); }
-DefragInput Engine::defrag_input(const std::set<WorkloadUid>& movers) const {
-  return parts_->defragmentation.input(movers);
+DefragInput Engine::defrag_input(const std::set<WorkloadUid>& migrating) const {
+  return parts_->defragmentation.input(migrating);
 }
 
 std::vector<DeviceUse> Engine::devices_of(const NodeName& node) const { return parts_->capacities.devices_of(node); }

@@ -90,8 +90,8 @@ class Engine {
   /// workloads.
   [[nodiscard]] Outline outline() const;
   /// Nodes and migration candidates, to compute a defragmentation plan outside the engine. Capacity held for
-  /// `movers` counts as free. One pass over nodes and members.
-  [[nodiscard]] DefragInput defrag_input(const std::set<WorkloadUid>& movers = {}) const;
+  /// `migrating` counts as free. One pass over nodes and members.
+  [[nodiscard]] DefragInput defrag_input(const std::set<WorkloadUid>& migrating = {}) const;
   /// Whether the first lists of nodes and pods are complete.
   [[nodiscard]] bool synced() const;
   [[nodiscard]] std::vector<DeviceUse> devices_of(const NodeName& node) const;

@@ -1,4 +1,4 @@
-// Defragmentation: reclaims whole nodes by migrating work. Periodically the fleet becomes a scene, and a plan
+// Defragmentation: reclaims whole nodes by migrating work. Periodically the fleet becomes a cluster model, and a plan
 // is computed on it with its gain and cost. Its migrations are proposed to admission one by one: each when
 // the one before is placed and the rest of the step is still worthwhile. The plan is a row: after a restart
 // it continues, or ends, as without one.
@@ -38,7 +38,7 @@ plan::DefragPlan defrag_nodes(const DefragInput& question, const plan::Budget& b
   return plan::consolidate(*question.scene, question.terms, budget);
 }
 
-DefragInput Defragmentation::input(const std::set<WorkloadUid>& movers) const {
+DefragInput Defragmentation::input(const std::set<WorkloadUid>& migrating) const {
   DefragInput out{index_.preference, nullptr, {}, {}, {}};
   out.preference.prepare(index_.free_capacity);
   out.scene = std::make_unique<plan::ClusterModel>(options_.topology, out.preference.policy());
@@ -49,13 +49,13 @@ DefragInput Defragmentation::input(const std::set<WorkloadUid>& movers) const {
   for (const auto& [id, row] : tables_.assignments) {
     if (row.holds()) running.insert(id);
   }
-  const HypotheticalEvictions lift(state_, capacities_, std::move(running), movers);
+  const HypotheticalEvictions evictions(state_, capacities_, std::move(running), migrating);
 
   // Distinct pod sets of the gangs that may move.
   std::vector<PodSet> asked;
   std::vector<std::uint32_t> types;
   std::map<AttemptId, std::vector<std::size_t>> asks;  // by pod set: index in `asked`
-  for (const AttemptId& id : lift.attempts()) {
+  for (const AttemptId& id : evictions.attempts()) {
     const Assignment& row = *tables_.assignments.find(id);
     if (!victims_.may_defrag(id, row)) continue;
     const auto type = allocator_.request_for(id.uid).type;
@@ -76,7 +76,7 @@ DefragInput Defragmentation::input(const std::set<WorkloadUid>& movers) const {
   std::map<NodeName, plan::NodeId> numbers;
   std::vector<plan::NodeId> closed;
   for (const auto& [name, as_is] : index_.free_capacity) {
-    const NodeCapacity capacity = lift.capacity(name);
+    const NodeCapacity capacity = evictions.capacity(name);
     if (capacity.free_milli.size() > pack::kMaxDevices) continue;
     const auto number = out.scene->add_node(everything.path(name, capacity), name.value(),
                                             HypotheticalEvictions::state_of(capacity, out.preference));
@@ -86,9 +86,9 @@ DefragInput Defragmentation::input(const std::set<WorkloadUid>& movers) const {
     if (!capacity.usable || capacity.slices || capacity.idle_gpus() != std::ssize(capacity.free_milli))
       closed.push_back(number);
   }
-  for (const AttemptId& id : lift.attempts()) {
+  for (const AttemptId& id : evictions.attempts()) {
     const Assignment& row = *tables_.assignments.find(id);
-    auto gang = lift.gang(id, numbers);
+    auto gang = evictions.gang(id, numbers);
     const auto known = asks.find(id);
     gang.preemptible = gang.movable = known != asks.end();
     std::vector<std::int32_t> positions;
@@ -117,18 +117,18 @@ DefragInput Defragmentation::input(const std::set<WorkloadUid>& movers) const {
 /// Whether the remaining migrations reclaim the nodes of the step within the cost limit, with every gang on
 /// its chosen nodes.
 bool Defragmentation::is_valid(DefragStep& step) const {
-  std::set<WorkloadUid> movers;
+  std::set<WorkloadUid> migrating;
   for (const auto& move : step.moves) {
     const Assignment* row = tables_.assignments.find(move.id);
     if (row == nullptr || !row->holds() || !victims_.may_defrag(move.id, *row)) return false;
-    movers.insert(move.id.uid);
+    migrating.insert(move.id.uid);
   }
   HypotheticalState hypothetical{.attempts = {}, .holds = {}, .defrag = true};
   FreeCapacity free_capacity;
-  if (movers.empty() ||
+  if (migrating.empty() ||
       !HypotheticalEvictions::seat(state_, capacities_, allocator_, step, hypothetical, free_capacity))
     return false;
-  const auto question = input(movers);
+  const auto question = input(migrating);
   std::map<NodeName, plan::NodeId> numbers;
   for (plan::NodeId node = 0; node < question.nodes.size(); ++node) numbers[question.nodes[node]] = node;
   plan::NodeReclaim emptying;

@@ -31,7 +31,7 @@ class Defragmentation {
   /// Runs after all workloads were placed.
   void run();
   void advance_migration(const WorkloadUid& uid);
-  [[nodiscard]] DefragInput input(const std::set<WorkloadUid>& movers = {}) const;
+  [[nodiscard]] DefragInput input(const std::set<WorkloadUid>& migrating = {}) const;
 
  private:
   [[nodiscard]] bool is_valid(DefragStep& step) const;

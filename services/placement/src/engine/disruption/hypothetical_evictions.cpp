@@ -51,7 +51,7 @@ NodeCapacity HypotheticalEvictions::capacity(const NodeName& name) const {
   return state_.index.free_capacity.at(name);
 }
 
-/// The scene requires consistent devices: attempts whose devices or resources do not add up stay in place,
+/// The cluster model requires consistent devices: attempts whose devices or resources do not add up stay in place,
 /// which leaves less capacity for the others.
 void HypotheticalEvictions::drop_misfits() {
   for (std::set<AttemptId> misfits{AttemptId()}; !misfits.empty();) {

@@ -7,7 +7,7 @@
 
 namespace qm::placement {
 
-/// Hypothetical evictions: the nodes without these attempts, and the attempts as gangs of a scene.
+/// Hypothetical evictions: the nodes without these attempts, and the attempts as gangs of a cluster model.
 ///
 /// Bounds   an attempt with pods on nodes with more than pack::kMaxDevices devices, or on devices that other
 ///          pods use beyond their share, stays in place and is not among attempts().
@@ -20,7 +20,7 @@ class HypotheticalEvictions {
   [[nodiscard]] const std::set<AttemptId>& attempts() const { return hypothetical_.attempts; }
   [[nodiscard]] bool touches(const NodeName& node) const { return there_.contains(node); }
   [[nodiscard]] NodeCapacity capacity(const NodeName& node) const;
-  /// In the format of the scene: devices by index.
+  /// In the format of the cluster model: devices by index.
   [[nodiscard]] static pack::NodeState state_of(const NodeCapacity& capacity, const Preference& preference);
   /// Its seats and the cost of its eviction. Its request has only its pods, without constraints.
   [[nodiscard]] plan::Gang gang(const AttemptId& id, const std::map<NodeName, plan::NodeId>& numbers) const;

@@ -1,5 +1,5 @@
 // Preemption proposals. For a workload with quota that does not fit, the nodes and victim candidates become a
-// scene, and a search finds the cheapest victims. The engine's own placement then verifies that the workload
+// cluster model, and a search finds the cheapest victims. The engine's own placement then verifies that the workload
 // fits without them. An active proposal is a row: the capacity that it depends on is held. It is checked
 // again before each publication and after admission's answer.
 #include "engine/disruption/preemption.hpp"
@@ -66,19 +66,19 @@ void Preemption::propose() {
 /// without them.
 std::optional<Proposal> Preemption::plan_victims(const WorkloadUid& uid,
                                                  const std::map<AttemptId, VictimOptions>& candidate_options) const {
-  PreemptionProblem stage(state_, allocator_, capacities_, uid, candidate_options);
-  const auto found = stage.plan();
+  PreemptionProblem problem(state_, allocator_, capacities_, uid, candidate_options);
+  const auto found = problem.plan();
   if (!found || !found->placed()) return std::nullopt;
-  auto victims = stage.terminating(*found);
+  auto victims = problem.terminating(*found);
   if (victims.empty()) return std::nullopt;
-  // The scene has only numbers; the engine's own placement decides.
+  // The model has only numbers; the engine's own placement decides.
   FreeCapacity free_capacity = index_.free_capacity;
-  auto placed = victims_.placed_without(uid, stage.ids(victims), free_capacity);
+  auto placed = victims_.placed_without(uid, problem.ids(victims), free_capacity);
   if (!placed.plan) return std::nullopt;
   if (victims.size() <= kMaxReleased) {
     victims = minimal_subset(std::move(victims), [&](const std::vector<PreemptionProblem::Victim>& fewer) {
       FreeCapacity as_is = index_.free_capacity;
-      auto enough = victims_.placed_without(uid, stage.ids(fewer), as_is);
+      auto enough = victims_.placed_without(uid, problem.ids(fewer), as_is);
       if (!enough.plan) return false;
       placed = std::move(enough);
       free_capacity = std::move(as_is);

@@ -27,18 +27,18 @@ std::set<WorkloadUid> with(const WorkloadUid& uid, const auto& candidates) {
 /// Evaluates which nodes admit the preemptor's sets and the sets that may migrate there.
 class PreemptionProblem::CandidateConstraints final : public InterPodConstraints {
  public:
-  CandidateConstraints(const PreemptionProblem& stage, const InterPodConstraints* constraints)
-      : stage_(stage), constraints_(constraints) {}
+  CandidateConstraints(const PreemptionProblem& problem, const InterPodConstraints* constraints)
+      : problem_(problem), constraints_(constraints) {}
 
   [[nodiscard]] bool one_by_one(std::size_t) const override { return false; }
   [[nodiscard]] bool suits(std::size_t set, const NodeName& node, const NodeCapacity& capacity) const override {
-    const auto& [type, pool] = stage_.types_[set];
+    const auto& [type, pool] = problem_.types_[set];
     if (type != 0 && (capacity.types & ~type) != 0) return false;
     if (pool == GpuPool::kWhole && capacity.slices) return false;
-    if (set >= stage_.mounted_.pod_sets.size() || constraints_ == nullptr) return true;
+    if (set >= problem_.mounted_.pod_sets.size() || constraints_ == nullptr) return true;
     // A victim may release volumes when it leaves, but volumes are not a reason for preemption. A node that
     // cannot attach the volumes of all pods that fit it is excluded.
-    const PodSet& asked = stage_.mounted_.pod_sets[set];
+    const PodSet& asked = problem_.mounted_.pod_sets[set];
     const auto pods = std::clamp<std::int64_t>(pods_that_fit(capacity, asked.shape), 1, asked.count);
     return constraints_->admits(set, node, capacity) && constraints_->most(set, node) >= pods;
   }
@@ -48,7 +48,7 @@ class PreemptionProblem::CandidateConstraints final : public InterPodConstraints
   void take(std::size_t, const NodeName&) override {}
 
  private:
-  const PreemptionProblem& stage_;
+  const PreemptionProblem& problem_;
   const InterPodConstraints* constraints_;
 };
 

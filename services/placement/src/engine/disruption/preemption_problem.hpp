@@ -9,7 +9,7 @@
 
 namespace qm::placement {
 
-/// The preemption problem of a workload: the nodes and victim candidates as a scene for a search. All other
+/// The preemption problem of a workload: the nodes and victim candidates as a cluster model for a search. All other
 /// pods are part of the nodes.
 ///
 /// Bounds   nodes with more than pack::kMaxDevices devices are left out, and so are gangs with pods there.
@@ -58,7 +58,7 @@ class PreemptionProblem {
   std::map<NodeName, plan::NodeId> numbers_;
   std::vector<NodeName> names_;  // by number
   std::vector<AttemptId> gangs_;
-  std::vector<std::vector<std::int32_t>> positions_;  // by gang: its pod sets in the scene's numbering
+  std::vector<std::vector<std::int32_t>> positions_;  // by gang: its pod sets in the model's numbering
   plan::PendingGang pending_;
   plan::CostModel terms_;
   bool valid_ = false;

@@ -116,14 +116,14 @@ void Proposals::on_answer(const WorkloadUpdated& update) {
 
 void Proposals::start_migrations(const WorkloadUid& to) {
   Proposal asked = *tables_.proposals.find(to);
-  std::map<WorkloadUid, Proposal> movers;
+  std::map<WorkloadUid, Proposal> migrating;
   for (auto& victim : asked.victims) {
     const Workload* workload = tables_.workloads.find(victim.id.uid);
     if (victim.to.empty() || workload == nullptr) continue;
     const bool leaves = workload->attempt == victim.id.attempt &&
                         (asked.state == ProposalState::kAccepted || workload->phase == WorkloadPhase::kEvicting);
     if (!leaves && workload->attempt != victim.id.attempt + 1) continue;
-    Proposal& own = movers[victim.id.uid];
+    Proposal& own = migrating[victim.id.uid];
     own.state = ProposalState::kAccepted;
     own.move = true;
     own.number = tables_.meta.edit(0).next_proposal++;
@@ -135,9 +135,9 @@ void Proposals::start_migrations(const WorkloadUid& to) {
     scratch_.out.notes.moved_gpu_ms += victim.gpu_ms;
     for (const char* what : {"Made", "Accepted"}) ++scratch_.out.notes.moves[what];
   }
-  if (movers.empty()) return;
+  if (migrating.empty()) return;
   rows_.put_proposal(to, std::move(asked));
-  for (auto& [uid, own] : movers) rows_.put_proposal(uid, std::move(own));
+  for (auto& [uid, own] : migrating) rows_.put_proposal(uid, std::move(own));
 }
 
 void Proposals::end_run(const std::string& why) {

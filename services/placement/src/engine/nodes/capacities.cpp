@@ -290,7 +290,8 @@ NodeCapacity Capacities::capacity_of(const NodeName& name, const HypotheticalSta
       if (by_defrag ? hypothetical.defrag : hypothetical.holds.contains(held.holder)) continue;
       if (by_defrag && state_.is_migrating(held.holder)) continue;  // its proposal holds the capacity
       // Victims that have not left yet may use a part of the held capacity: that part counts once.
-      const NodeCapacity with_all = capacity;
+      std::optional<NodeCapacity> with_all;
+      if (!held.used_by.empty()) with_all = capacity;
       for (const AttemptId& id : held.used_by) {
         const Assignment* there = hypothetical.attempts.contains(id) ? nullptr : tables_.assignments.find(id);
         if (there == nullptr || !there->holds()) continue;
@@ -300,7 +301,7 @@ NodeCapacity Capacities::capacity_of(const NodeName& name, const HypotheticalSta
         }
       }
       keep(held.holder, held.places);
-      if (!held.used_by.empty()) at_most(capacity, with_all);
+      if (with_all) at_most(capacity, *with_all);
       if (!capacity.usable || !held.drains) continue;
       capacity.usable = false;
       capacity.why_not = by_defrag ? "being drained by defragmentation" : "being drained for a MIG repartition";
