@@ -1,6 +1,7 @@
 // Karpenter's NodePool, v1beta1 and v1. v1beta1 has three differences: the policy is named WhenUnderutilized,
 // expireAfter is a field of disruption, and nodeClassRef may have only the name of the class.
 #include "fields.hpp"
+#include "qm/base/parse.hpp"
 
 #include <algorithm>
 
@@ -16,10 +17,6 @@ const Table<NodePoolRequirement>& requirement_table() {
   return table;
 }
 
-bool whole_number(const std::string& text) {
-  return !text.empty() && text.size() < 18 && text.find_first_not_of("0123456789") == std::string::npos;
-}
-
 void read_requirements(const Cursor& at, NodePool& out) {
   each_item(at, [&](const Cursor& item) {
     NodePoolRequirement requirement;
@@ -31,7 +28,7 @@ void read_requirements(const Cursor& at, NodePool& out) {
     } else if ((op == "Exists" || op == "DoesNotExist") && !requirement.values.empty()) {
       values.error(fmt::format("operator {} does not allow values", op), "remove them, or use In");
     } else if ((op.starts_with("Gt") || op.starts_with("Lt")) &&
-               (requirement.values.size() != 1 || !whole_number(requirement.values[0]))) {
+               (requirement.values.size() != 1 || !whole_number<std::uint64_t>(requirement.values[0]))) {
       values.error(fmt::format("operator {} needs one whole number", op), "write it as in values: [\"4\"]");
     }
     out.requirements.push_back(std::move(requirement));
@@ -43,7 +40,8 @@ void read_nodes(const Cursor& at, DisruptionBudget& out) {
   if (!read_text(at, nodes)) return;
   const bool percent = nodes.ends_with('%');
   const std::string number = nodes.substr(0, nodes.size() - (percent ? 1 : 0));
-  if (!whole_number(number) || (percent && std::stol(number) > 100)) {
+  const auto count = whole_number<std::uint64_t>(number);
+  if (!count || (percent && *count > 100)) {
     return at.error(fmt::format("\"{}\" is not a valid number of nodes", nodes),
                     "write a number such as \"2\", or a share such as \"10%\"");
   }

@@ -86,9 +86,7 @@ class Taints final : public NodeRule {
     return untolerated(node.taints, pod.tolerations) == nullptr;
   }
   [[nodiscard]] std::string words(const PodRules& pod, const NodeView& node) const override {
-    const Taint& taint = *untolerated(node.taints, pod.tolerations);
-    return taint.value.empty() ? fmt::format("with taint {}:{} not tolerated", taint.key, taint.effect)
-                               : fmt::format("with taint {}={}:{} not tolerated", taint.key, taint.value, taint.effect);
+    return fmt::format("with taint {} not tolerated", text_of(*untolerated(node.taints, pod.tolerations)));
   }
   [[nodiscard]] std::string concerns(const PodRules& pod) const override {
     return Print().each(pod.tolerations).text();

@@ -2,6 +2,8 @@
 
 #include "qm/base/assert.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace qm {
@@ -55,6 +57,12 @@ bool tolerates(const Toleration& toleration, const Taint& taint) {
   if (!toleration.key.empty() && toleration.key != taint.key) return false;
   if (toleration.op == "Exists") return true;
   return (toleration.op.empty() || toleration.op == "Equal") && toleration.value == taint.value;
+}
+
+std::string text_of(const Taint& taint) {
+  const auto value = taint.value.empty() ? taint.key : fmt::format("{}={}", taint.key, taint.value);
+  if (taint.effect.empty()) return taint.value.empty() ? value : value + ":";
+  return fmt::format("{}:{}", value, taint.effect);
 }
 
 const Taint* untolerated(const std::vector<Taint>& taints, const std::vector<Toleration>& tolerations) {

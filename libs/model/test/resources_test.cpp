@@ -83,6 +83,13 @@ TEST(Tolerates, AsKubernetes) {
   }
 }
 
+TEST(Resources, ATaintAsText) {
+  EXPECT_EQ(text_of(Taint{"gpu", "true", "NoSchedule"}), "gpu=true:NoSchedule");
+  EXPECT_EQ(text_of(Taint{"gpu", "", "NoExecute"}), "gpu:NoExecute");
+  EXPECT_EQ(text_of(Taint{"gpu", "true", ""}), "gpu=true:");
+  EXPECT_EQ(text_of(Taint{"gpu", "", ""}), "gpu");
+}
+
 TEST(Untolerated, FindsTheFirstHardTaintThatNothingCovers) {
   const std::vector<Taint> taints{{"soft", "", "PreferNoSchedule"}, {"a", "1", "NoSchedule"}, {"b", "2", "NoExecute"}};
   const auto* first = untolerated(taints, {});

@@ -61,12 +61,6 @@ struct CompiledTerm {
   }
 };
 
-std::string text_of(const Taint& t) {
-  const auto value = t.value.empty() && !t.effect.empty() ? t.key : fmt::format("{}={}", t.key, t.value);
-  if (t.effect.empty()) return t.value.empty() ? t.key : value + ":";
-  return fmt::format("{}:{}", value, t.effect);
-}
-
 }  // namespace
 
 LabelId Matcher::intern(const std::string& label) {

@@ -18,8 +18,8 @@ inline constexpr std::string_view kMovable = "quartermaster.dev/movable";
       {{kMovable, "false"}, {words::kDoNotDisrupt, "true"}, {"volcano.sh/preemptable", "false"}}};
   if (kind == "Pod" || kind == "PodGroup") return true;
   return std::ranges::any_of(kWords, [&labels](const auto& word) {
-    const auto said = labels.find(std::string(word.first));
-    return said != labels.end() && said->second == word.second;
+    const auto label = labels.find(std::string(word.first));
+    return label != labels.end() && label->second == word.second;
   });
 }
 

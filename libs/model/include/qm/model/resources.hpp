@@ -45,6 +45,8 @@ struct Toleration {
   std::string key, op, value, effect;  ///< op "Equal" (default) or "Exists"; empty key with Exists = all
   friend auto operator<=>(const Toleration&, const Toleration&) = default;
 };
+/// "key=value:Effect" as Kubernetes writes it; "key:Effect" without a value.
+[[nodiscard]] std::string text_of(const Taint& taint);
 /// Whether the toleration covers the taint, by the rules of Kubernetes.
 [[nodiscard]] bool tolerates(const Toleration& toleration, const Taint& taint);
 /// The first taint with effect NoSchedule or NoExecute without a toleration; null if none.

@@ -47,10 +47,7 @@ class TaintFilter final : public Filter {
 
  private:
   [[nodiscard]] std::string words(const NodeCapacity& capacity, const PodShape& shape) const override {
-    const Taint* taint = untolerated(capacity.facts->taints, shape.tolerations);
-    return taint->value.empty()
-               ? fmt::format("with taint {}:{} not tolerated", taint->key, taint->effect)
-               : fmt::format("with taint {}={}:{} not tolerated", taint->key, taint->value, taint->effect);
+    return fmt::format("with taint {} not tolerated", text_of(*untolerated(capacity.facts->taints, shape.tolerations)));
   }
 };
 

@@ -178,7 +178,7 @@ Conditions FeasibilityCounts::add(const std::string& key, Make&& make) {
 Conditions FeasibilityCounts::untolerated_by(const Taint& taint) {
   const auto [known, fresh] = taints_.try_emplace(taint);
   if (!fresh || untolerated({taint}, set_.shape.tolerations) == nullptr) return known->second;
-  const auto text = fmt::format("{}{}{}:{}", taint.key, taint.value.empty() ? "" : "=", taint.value, taint.effect);
+  const auto text = text_of(taint);
   return known->second = add("taint/" + text, [&, position = position_]() -> Condition {
            return {"no toleration of " + text, "with taint " + text + " tolerated",
                    [taint, position](PlacementRequest& changed) {
