@@ -73,7 +73,7 @@ void ask(const std::string& what, Site& site, const gang::Request& request, bool
   CostModel cost_model;
   cost_model.now = at_hour(kNow);
   cost_model.requeue = std::chrono::hours(2);
-  cost_model.migrate = migrate;
+  for (GangId gang = 0; gang < site.model.gangs(); ++gang) site.model.at(gang).movable = migrate;
   Report report("placement." + what, {{"nodes", static_cast<std::int64_t>(site.model.nodes())},
                                       {"gangs", static_cast<std::int64_t>(site.model.gangs())}});
   for (int i = -1; i < kQuestions; ++i) {

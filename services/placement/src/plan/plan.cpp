@@ -66,10 +66,6 @@ class Planner {
       search();
     }
     model_.sync();
-    if (best.placed() && pending_.otherwise && per_s(pending_.waiting_per_s, *pending_.otherwise) < best.cost.total()) {
-      best.verdict = Plan::Verdict::kWait;
-      best.steps.clear();
-    }
     return best;
   }
 
@@ -89,7 +85,6 @@ class Planner {
     step.cost.topology = topology_cost(tree(), step.placements) * cost_model_.domain;
     plan.cost.topology += step.cost.topology;
     plan.steps.push_back(std::move(step));
-    plan.verdict = Plan::Verdict::kPlaced;
   }
 
   // ---- which gangs ----
@@ -413,7 +408,7 @@ Status may_evict(const ClusterModel& model, const PendingGang& pending, GangId g
 
 Status may_migrate(const ClusterModel& model, const PendingGang& pending, GangId gang, const CostModel& cost_model) {
   const auto& one = model.gang(gang);
-  if (!cost_model.migrate || !one.movable) return fail(Code::kPermissionDenied, "{} may not be moved", one.name);
+  if (!one.movable) return fail(Code::kPermissionDenied, "{} may not be moved", one.name);
   if (one.priority > pending.priority || (one.priority == pending.priority && !cost_model.peers))
     return fail(Code::kPermissionDenied, "{} has priority {}, and {} has {}", one.name, one.priority, pending.name,
                 pending.priority);

@@ -116,7 +116,6 @@ GangId apply_plan(ClusterModel& model, const PendingGang& pending, const Plan& p
   gang.request = pending.request;
   gang.placements = plan.steps.back().placements;
   gang.checkpoint = cost_model.now;
-  gang.waiting_per_s = pending.waiting_per_s;
   return model.add(std::move(gang));
 }
 

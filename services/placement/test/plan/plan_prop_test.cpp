@@ -125,7 +125,7 @@ Ratio against_all_sets(std::int64_t effort, bool rich) {
     auto model = random_model(random, size);
     const auto pending = random_pending_gang(random, model, 6, 4, rich);
     auto cost_model = usual_cost_model();
-    cost_model.migrate = false;
+    for (GangId gang = 0; gang < model.gangs(); ++gang) model.at(gang).movable = false;
     cost_model.effort = effort;
     cost_model.domain = 0;
     const auto candidates = allowed(model, pending, cost_model);

@@ -60,7 +60,9 @@ TEST(Plan, EvictsTheCheapestWholeGangs) {
   pending.victims = {one, two};
   EXPECT_EQ(planned(model, pending).displaced(), (std::vector{one, two}));
   pending.victims = {one};
-  EXPECT_EQ(planned(model, pending).verdict, Plan::Verdict::kNever);
+  const auto none = planned(model, pending);
+  EXPECT_FALSE(none.placed());
+  EXPECT_EQ(still_holds(model, pending, none, usual_cost_model()).error().code, Code::kFailedPrecondition);
 }
 
 TEST(Plan, EqualPriorityMinimumRunTimeAndNonPreemptibleGangsAreKept) {
@@ -73,7 +75,7 @@ TEST(Plan, EqualPriorityMinimumRunTimeAndNonPreemptibleGangsAreKept) {
   model.at(2).preemptible = false;
   EXPECT_EQ(planned(model, pending).displaced(), (std::vector<GangId>{3}));
   model.at(3).priority = 200;
-  EXPECT_EQ(planned(model, pending).verdict, Plan::Verdict::kNever);
+  EXPECT_FALSE(planned(model, pending).placed());
   EXPECT_EQ(may_displace(model, pending, 1, cost_model).error().code, Code::kPermissionDenied);
   model.at(1).min_runtime_until = cost_model.now;
   EXPECT_EQ(planned(model, pending).displaced(), (std::vector<GangId>{1}));
@@ -89,33 +91,15 @@ TEST(Plan, AVictimThatFitsElsewhereIsMigratedWithoutWaiting) {
   ASSERT_EQ(found.steps.size(), 2U);
   EXPECT_EQ(found.steps[0].what, Step::What::kMigrate);
   EXPECT_EQ(found.cost.waiting, 0);
-  // A gang that may not be moved is evicted; so are all gangs if migration is disabled.
+  // A gang that may not be moved is evicted.
   model.at(a).movable = model.at(b).movable = false;
   EXPECT_EQ(planned(model, pending).steps[0].what, Step::What::kEvict);
   model.at(b).movable = true;
   EXPECT_EQ(planned(model, pending).displaced(), (std::vector{b}));
-  auto cost_model = usual_cost_model();
-  cost_model.migrate = false;
-  const auto evicted = planned(model, pending, cost_model);
+  model.at(b).movable = false;
+  const auto evicted = planned(model, pending);
   EXPECT_EQ(evicted.steps[0].what, Step::What::kEvict);
   EXPECT_EQ(evicted.cost.waiting, 7200 * 10'000);
-}
-
-TEST(Plan, WaitsIfThatCostsLess) {
-  auto model = two_racks();
-  for (NodeId node = 0; node < 4; ++node) put(model, fmt::format("g{}", node), 4, node, 0);
-  auto pending = pending_gang(gang_of(gpu_pod(4), 1));
-  pending.waiting_per_s = 1'000;
-  pending.otherwise = std::chrono::minutes(5);
-  const auto wait = planned(model, pending);
-  EXPECT_EQ(wait.verdict, Plan::Verdict::kWait);
-  EXPECT_TRUE(wait.steps.empty());
-  EXPECT_GT(wait.cost.total(), 300 * 1'000);
-  EXPECT_EQ(still_holds(model, pending, wait, usual_cost_model()).error().code, Code::kFailedPrecondition);
-  pending.otherwise = std::chrono::hours(100);
-  EXPECT_TRUE(planned(model, pending).placed());
-  pending.otherwise.reset();
-  EXPECT_TRUE(planned(model, pending).placed());
 }
 
 TEST(Plan, APreferredRackIsUsedIfItsPriceIsHigher) {

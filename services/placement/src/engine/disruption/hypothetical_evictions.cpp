@@ -24,9 +24,9 @@ std::vector<HeldCapacity> places_of(const std::vector<Member>& members) {
   return out;
 }
 
-std::int64_t lost_gpu_ms(const plan::ClusterModel& scene, plan::GangId gang, Instant now) {
-  const auto& one = scene.gang(gang);
-  return scene.gpu_milli(gang) * (std::max(Duration{}, now - one.checkpoint) + one.restart).count() / 1'000'000;
+std::int64_t lost_gpu_ms(const plan::ClusterModel& model, plan::GangId gang, Instant now) {
+  const auto& one = model.gang(gang);
+  return model.gpu_milli(gang) * (std::max(Duration{}, now - one.checkpoint) + one.restart).count() / 1'000'000;
 }
 
 HypotheticalEvictions::HypotheticalEvictions(const State& state, const Capacities& capacities,

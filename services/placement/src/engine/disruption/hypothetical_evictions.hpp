@@ -47,6 +47,6 @@ class HypotheticalEvictions {
 /// Held capacity for planned members.
 [[nodiscard]] std::vector<HeldCapacity> places_of(const std::vector<Member>& members);
 /// GPU-milliseconds lost by its eviction.
-[[nodiscard]] std::int64_t lost_gpu_ms(const plan::ClusterModel& scene, plan::GangId gang, Instant now);
+[[nodiscard]] std::int64_t lost_gpu_ms(const plan::ClusterModel& model, plan::GangId gang, Instant now);
 
 }  // namespace qm::placement

@@ -62,12 +62,12 @@ PreemptionProblem::PreemptionProblem(const State& state, const Allocator& alloca
       asked_(allocator.request_for(uid)),
       mounted_(allocator.mounted(asked_)),
       gang_(mounted_.pod_sets, state.options.topology),
-      scene_(state.options.topology, state.index.preference.policy()) {
+      model_(state.options.topology, state.index.preference.policy()) {
   list_kinds();
   gates_ = std::make_unique<GangRequestBuilder>(kinds_, state.options.topology, mounted_.pod_sets.size());
   add_nodes();
   add_gangs();
-  const auto read = gang_.read(scene_.tree(), [this](std::size_t position) { return gates_->gates_of(position); });
+  const auto read = gang_.read(model_.tree(), [this](std::size_t position) { return gates_->gates_of(position); });
   valid_ = read.has_value() && mounted_.blocked.empty();
   const PreemptionOptions& rules = state.options.preemption;
   pending_.name = uid.value();
@@ -145,9 +145,9 @@ void PreemptionProblem::add_nodes() {
   for (const auto& [name, as_is] : state_.index.free_capacity) {
     const NodeCapacity here = evictions_.capacity(name);
     if (here.free_milli.size() > pack::kMaxDevices) continue;
-    const auto number = scene_.add_node(gates_->path(name, here), name.value(),
+    const auto number = model_.add_node(gates_->path(name, here), name.value(),
                                         HypotheticalEvictions::state_of(here, state_.index.preference));
-    scene_.fleet().set_gate(number, gates_->gate(name, here, &joint));
+    model_.fleet().set_gate(number, gates_->gate(name, here, &joint));
     numbers_[name] = number;
     names_.push_back(name);
   }
@@ -164,7 +164,7 @@ void PreemptionProblem::add_gangs() {
     gang.movable = false;
     if (const auto known = asks_.find(id); known != asks_.end()) {
       GangRequestBuilder own(row.pod_sets, state_.options.topology);
-      if (own.read(scene_.tree(), [&](std::size_t position) { return gates_->gates_of(known->second[position]); })) {
+      if (own.read(model_.tree(), [&](std::size_t position) { return gates_->gates_of(known->second[position]); })) {
         // Seats use positions; the gang library numbers sets by their groups.
         for (auto& seat : gang.placements) seat.set = own.number(static_cast<std::size_t>(seat.set));
         std::ranges::sort(gang.placements);
@@ -178,13 +178,13 @@ void PreemptionProblem::add_gangs() {
     for (const PodSet& set : row.pod_sets) milli += set.shape.gpu.total_milli(set.count);
     gang.waiting_per_s = milli * rules.micro_usd_gpu_second / pack::kDevice;
     gangs_.push_back(id);
-    scene_.add(std::move(gang));
+    model_.add(std::move(gang));
   }
 }
 
 std::optional<plan::Plan> PreemptionProblem::plan() {
   if (!valid_) return std::nullopt;
-  auto found = plan::plan(scene_, pending_, terms_);
+  auto found = plan::plan(model_, pending_, terms_);
   if (!found) return std::nullopt;
   return std::move(*found);
 }
@@ -195,13 +195,13 @@ std::vector<PreemptionProblem::Victim> PreemptionProblem::terminating(const plan
     if (step.what != plan::Step::What::kEvict && step.what != plan::Step::What::kMigrate) continue;
     auto& victim = out.emplace_back();
     victim.id = gangs_[step.gang];
-    victim.gpu_ms = lost_gpu_ms(scene_, step.gang, terms_.now);
-    victim.lost_micro_usd = plan::lost_by(scene_, step.gang, terms_);
+    victim.gpu_ms = lost_gpu_ms(model_, step.gang, terms_.now);
+    victim.lost_micro_usd = plan::lost_by(model_, step.gang, terms_);
     victim.migrate_only = !candidates_.at(victim.id).evicted;
     for (const auto& seat : step.placements) {
       const NodeName& node = names_[seat.node];
       victim.to.push_back({positions_[step.gang][static_cast<std::size_t>(seat.set)], seat.rank, node,
-                           devices_in(node, seat.devices, scene_.pod(step.gang, seat.set).gpu_milli)});
+                           devices_in(node, seat.devices, model_.pod(step.gang, seat.set).gpu_milli)});
     }
   }
   return out;
@@ -218,7 +218,6 @@ std::set<AttemptId> PreemptionProblem::ids(const std::vector<Victim>& victims) {
 bool PreemptionProblem::still_holds(const Proposal& row) {
   if (!valid_ || gangs_.size() != row.victims.size()) return false;
   plan::Plan made;
-  made.verdict = plan::Plan::Verdict::kPlaced;
   made.cost.lost_work = row.lost_micro_usd;
   made.cost.topology = row.micro_usd - row.lost_micro_usd;
   for (plan::GangId gang = 0; gang < gangs_.size(); ++gang) {
@@ -227,7 +226,7 @@ bool PreemptionProblem::still_holds(const Proposal& row) {
     step.what =
         victim != row.victims.end() && !victim->to.empty() ? plan::Step::What::kMigrate : plan::Step::What::kEvict;
     step.gang = gang;
-    step.from = scene_.gang(gang).placements;
+    step.from = model_.gang(gang).placements;
     made.steps.push_back(std::move(step));
   }
   plan::Step own_step;
@@ -242,7 +241,7 @@ bool PreemptionProblem::still_holds(const Proposal& row) {
   }
   std::ranges::sort(own_step.placements);
   made.steps.push_back(std::move(own_step));
-  return plan::still_holds(scene_, pending_, made, terms_).has_value();
+  return plan::still_holds(model_, pending_, made, terms_).has_value();
 }
 
 }  // namespace qm::placement

@@ -53,7 +53,7 @@ class PreemptionProblem {
   std::vector<std::pair<std::uint32_t, GpuPool>> types_;  // by kind
   std::map<AttemptId, std::vector<std::size_t>> asks_;    // kinds of a gang that may migrate, by pod set
   GangRequestBuilder gang_;
-  plan::ClusterModel scene_;
+  plan::ClusterModel model_;
   std::unique_ptr<GangRequestBuilder> gates_;
   std::map<NodeName, plan::NodeId> numbers_;
   std::vector<NodeName> names_;  // by number

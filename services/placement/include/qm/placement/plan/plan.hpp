@@ -13,9 +13,7 @@ namespace qm::placement::plan {
 struct PendingGang {
   std::string name;
   gang::Request request;
-  std::int32_t priority = 0;  ///< only gangs of lower priority may be evicted
-  MicroUsd waiting_per_s = 0;
-  std::optional<Duration> otherwise;           ///< known time until it fits without a plan
+  std::int32_t priority = 0;                   ///< only gangs of lower priority may be evicted
   std::optional<std::vector<GangId>> victims;  ///< victims that admission allows; none: all that the other rules allow
 };
 
@@ -25,7 +23,6 @@ struct CostModel {
   MicroUsd gpu_second = 3'400;  ///< one lost GPU-second
   MicroUsd domain = 100;        ///< one unit of topology_cost()
   Duration requeue{};           ///< expected time of an evicted gang in the queue
-  bool migrate = true;          ///< false: victims are evicted, never migrated
   bool peers = false;           ///< true: gangs of the preemptor's own priority may be migrated, too
   /// Steps of the search: one for each gang that is evicted hypothetically or reverted, some 100 ns; 64 for
   /// each query of the fleet. At the end of the effort the best plan so far is returned.
@@ -51,18 +48,14 @@ struct Step {
 /// How a pending gang gets its placement. Steps run in order: all victims leave before any gang is placed,
 /// since a placement may use what a victim releases.
 struct Plan {
-  enum class Verdict : std::uint8_t {
-    kPlaced,
-    kWait,   ///< there is a plan, but it costs more than waiting until `otherwise`
-    kNever,  ///< not even without all gangs that may be displaced
-  };
-  Verdict verdict = Verdict::kNever;
-  std::vector<Step> steps;  ///< evictions, migrations, then the placement; empty unless placed
-  Costs cost;               ///< of the plan, if there is one, whether chosen or not
+  /// Evictions, migrations, then the placement; empty if the gang does not fit even without all gangs that may be
+  /// displaced.
+  std::vector<Step> steps;
+  Costs cost;
   /// No other set of victims costs less, all counted as evicted. False: the search ended early, or it queried
   /// a fleet with constraints that allow only a stepwise search.
   bool exact = false;
-  [[nodiscard]] bool placed() const { return verdict == Verdict::kPlaced; }
+  [[nodiscard]] bool placed() const { return !steps.empty(); }
   /// Victims, in the order of the steps.
   [[nodiscard]] std::vector<GangId> displaced() const;
 };
