@@ -27,8 +27,7 @@ constexpr Evaluation::Phase Evaluation::kPhases[] = {
     {"nodes", "nodes", "attempts, evictions, capacity", &Evaluation::evaluate_nodes},
     {"attempts", "attempts", "nodes, requested, evictions", &Evaluation::reconcile},
     {"released nodes", "nodes", "capacity", &Evaluation::evaluate_nodes},
-    {"proposals", "nodes evaluated so far", "reservation_waiters, proposals_to_recheck",
-     &Evaluation::recheck},
+    {"proposals", "nodes evaluated so far", "reservation_waiters, proposals_to_recheck", &Evaluation::recheck},
     {"placement", "requested, reservation_waiters, proposals_to_recheck, capacity", "attempts, nodes, demand",
      &Evaluation::place},
     {"MIG repartition", "short workloads, search timer", "nodes, demand", &Evaluation::repartition},
@@ -93,7 +92,7 @@ void Evaluation::place() {
 }
 
 void Evaluation::repartition() { parts_.repartitions.repartition(); }
-void Evaluation::preempt() { parts_.preemption.propose(); }
+void Evaluation::preempt() { parts_.planner.propose(); }
 
 void Evaluation::defragment() {
   parts_.defragmentation.run();
@@ -155,7 +154,7 @@ std::optional<Instant> Evaluation::next_timer() const {
     at(std::max(state.defrag_run().next, state.last_now + Duration(1)));
   for (const WorkloadUid& uid :
        state.options.preemption.on&& state.synced() ? state.index.without_placement : kNoWorkloads) {
-    const auto search = parts_.preemption.earliest(uid);
+    const auto search = parts_.planner.earliest(uid);
     if (search)
       at(std::max({*search, state.meta().searched + state.options.preemption.every, state.last_now + Duration(1)}));
   }

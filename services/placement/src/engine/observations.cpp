@@ -235,35 +235,36 @@ void Observations::answer_outdated(const AttemptId& newest) {
 
 // ---- health, drains, devices, effects ----
 
+NodeCordonCauses Observations::cordon_causes(const NodeName& node) const {
+  const NodeCordonCauses* row = tables_.cordon_causes.find(node);
+  return row == nullptr ? NodeCordonCauses{} : *row;
+}
+
+void Observations::set_cordon_causes(const NodeName& node, NodeCordonCauses causes) {
+  if (causes == cordon_causes(node)) return;
+  if (causes == NodeCordonCauses{}) {
+    tables_.cordon_causes.erase(node);
+  } else {
+    tables_.cordon_causes.insert(node, std::move(causes));
+  }
+  scratch_.nodes.insert(node);
+}
+
 void Observations::apply(const HealthUpdated& update) {
-  const NodeCordonCauses* old = tables_.cordon_causes.find(update.node);
-  NodeCordonCauses next = old == nullptr ? NodeCordonCauses{} : *old;
+  NodeCordonCauses next = cordon_causes(update.node);
   scratch_.health_before.try_emplace(update.node, next.health);
   next.health = update.mark;
   if (!update.mark) next.overridden.reset();
-  if (old != nullptr ? *old == next : next == NodeCordonCauses{}) return;
-  if (next == NodeCordonCauses{}) {
-    tables_.cordon_causes.erase(update.node);
-  } else {
-    tables_.cordon_causes.insert(update.node, next);
-  }
-  scratch_.nodes.insert(update.node);
+  set_cordon_causes(update.node, std::move(next));
 }
 
 void Observations::apply(const DrainUpdated& update) {
-  const NodeCordonCauses* old = tables_.cordon_causes.find(update.node);
-  NodeCordonCauses next = old == nullptr ? NodeCordonCauses{} : *old;
-  next.drain = update.mark;
+  NodeCordonCauses next = cordon_causes(update.node);
   // Requested again, by an autoscaler whose database lost the first request: it waits for a later state of
   // the node.
-  if (old != nullptr && *old == next && update.mark) scratch_.node_changed.insert(update.node);
-  if (old != nullptr ? *old == next : next == NodeCordonCauses{}) return;
-  if (next == NodeCordonCauses{}) {
-    tables_.cordon_causes.erase(update.node);
-  } else {
-    tables_.cordon_causes.insert(update.node, next);
-  }
-  scratch_.nodes.insert(update.node);
+  if (update.mark && next.drain == update.mark) scratch_.node_changed.insert(update.node);
+  next.drain = update.mark;
+  set_cordon_causes(update.node, std::move(next));
 }
 
 void Observations::apply(const DevicesObserved& update) {

@@ -60,6 +60,10 @@ class Observations {
   std::vector<WorkloadUid> reconcile_for(const PodFacts& pod);
   void answer_outdated(const AttemptId& newest);
   void retry_for(const std::string& key);
+  /// None if the node has no row.
+  [[nodiscard]] NodeCordonCauses cordon_causes(const NodeName& node) const;
+  /// Keeps no row without a cause.
+  void set_cordon_causes(const NodeName& node, NodeCordonCauses causes);
 
   State& state_;
   Tables& tables_;

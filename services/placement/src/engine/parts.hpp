@@ -45,10 +45,11 @@ struct EngineParts {
   ElasticGangs elastic{state, attempts, rows, allocator};
   Scheduler scheduler{state, rows, allocator, reservations, recovery, proposals, repartitions, victims, elastic};
   Requeue requeue{state, capacities, rows, allocator, reservations};
-  MigPreemption mig_preemption{state, rows, proposals, nodes, search, repartitions, victims, capacities, layouts};
-  Preemption preemption{state, rows, proposals, victims, mig_preemption, allocator, capacities};
+  MigPreemption mig_preemption{state, search, victims, capacities, layouts};
+  Preemption preemption{state, victims, allocator, capacities};
   Defragmentation defragmentation{state, pods, rows, allocator, proposals, victims, capacities};
-  DisruptionPlanner planner{state, rows, proposals, victims, mig_preemption, preemption, defragmentation};
+  DisruptionPlanner planner{state,  rows,    proposals,      nodes,      repartitions,
+                            search, victims, mig_preemption, preemption, defragmentation};
 
   // Answers.
   DemandList demand{state, recovery, elastic};

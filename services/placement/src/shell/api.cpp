@@ -126,13 +126,13 @@ class Api final : public pb::Placement::CallbackService {
     return worker_.answer(context, *request, [this, request, response]() -> qm::Status {
       QM_TRY(host_.can_answer());
       QM_ASSIGN(const auto budget, defrag_budget(*request));
-      std::optional<DefragInput> question;
+      std::optional<DefragInput> problem;
       pb::DefragmentationPlan under_way;
       host_.read([&](const service::Shell& shell) {
-        question = engine_of(shell).defrag_input();
+        problem = engine_of(shell).defrag_input();
         add_under_way(engine_of(shell), under_way);
       });
-      *response = defrag_plan(*question, defrag_nodes(*question, budget));
+      *response = defrag_plan(*problem, defrag_nodes(*problem, budget));
       response->MergeFrom(under_way);
       return {};
     });
@@ -387,19 +387,19 @@ void add_under_way(const Engine& engine, pb::DefragmentationPlan& plan) {
   }
 }
 
-pb::DefragmentationPlan defrag_plan(const DefragInput& question, const plan::DefragPlan& found) {
+pb::DefragmentationPlan defrag_plan(const DefragInput& problem, const plan::DefragPlan& found) {
   pb::DefragmentationPlan out;
-  out.set_at_us(micros(question.terms.now));
+  out.set_at_us(micros(problem.terms.now));
   out.set_free_before(found.free_before);
   out.set_free_after(found.free_after);
   for (const auto& step : found.steps) {
     auto* s = out.add_steps();
-    for (const auto node : step.nodes) s->add_nodes(question.nodes[node].value());
+    for (const auto node : step.nodes) s->add_nodes(problem.nodes[node].value());
     s->set_pods(step.pods);
     s->set_gpu_seconds(step.gpu_seconds);
     s->set_micro_usd(step.cost.lost_work);
     for (const auto& move : step.moves) {
-      const auto& gang = question.gangs[move.gang];
+      const auto& gang = problem.gangs[move.gang];
       auto* m = s->add_moves();
       m->set_uid(gang.id.uid.value());
       m->set_namespace_(gang.ns.value());
@@ -407,8 +407,8 @@ pb::DefragmentationPlan defrag_plan(const DefragInput& question, const plan::Def
       std::set<std::string> from, to;
       for (std::size_t i = 0; i < move.from.size() && i < move.placements.size(); ++i) {
         if (move.from[i].node == move.placements[i].node) continue;
-        from.insert(question.nodes[move.from[i].node].value());
-        to.insert(question.nodes[move.placements[i].node].value());
+        from.insert(problem.nodes[move.from[i].node].value());
+        to.insert(problem.nodes[move.placements[i].node].value());
       }
       m->mutable_from()->Add(from.begin(), from.end());
       m->mutable_to()->Add(to.begin(), to.end());

@@ -9,7 +9,7 @@
 #include <optional>
 
 namespace qm::placement::testing {
-namespace tidy_test {
+namespace defrag_input_test {
 
 class DefragOptions : public ::testing::Test {
  protected:
@@ -24,30 +24,30 @@ class DefragOptions : public ::testing::Test {
     // The selector determines its current node; it may move to any node that it fits.
     play(fmt::format("phase {}/1 admitted", job));
   }
-  [[nodiscard]] plan::DefragPlan tidy(const plan::Budget& budget = {}) {
+  [[nodiscard]] plan::DefragPlan defragment(const plan::Budget& budget = {}) {
     const auto before = script.engine().digest();
-    question.emplace(script.engine().defrag_input());
-    auto out = defrag_nodes(*question, budget);
+    problem.emplace(script.engine().defrag_input());
+    auto out = defrag_nodes(*problem, budget);
     EXPECT_EQ(script.engine().digest(), before);
     script.engine().audit();
     return out;
   }
   /// "a: j1 a>b" for each step.
-  [[nodiscard]] std::string told(const plan::DefragPlan& found) const {
+  [[nodiscard]] std::string text_of(const plan::DefragPlan& found) const {
     std::string out;
     for (const auto& step : found.steps) {
       out += out.empty() ? "" : "; ";
-      for (const auto node : step.nodes) out += question->nodes[node].value() + ":";
+      for (const auto node : step.nodes) out += problem->nodes[node].value() + ":";
       for (const auto& move : step.moves) {
-        out += " " + question->gangs[move.gang].name;
-        for (const auto& seat : move.placements) out += ">" + question->nodes[seat.node].value();
+        out += " " + problem->gangs[move.gang].name;
+        for (const auto& seat : move.placements) out += ">" + problem->nodes[seat.node].value();
       }
     }
     return out;
   }
 
   Script script;
-  std::optional<DefragInput> question;
+  std::optional<DefragInput> problem;
 };
 
 /// Two jobs of four GPUs on each of two nodes, of which one of each has finished; those on a run 900 s longer.
@@ -63,30 +63,30 @@ void half_empty(const std::function<void(const std::string&)>& play) {
 
 TEST_F(DefragOptions, CheaperOfTwoHalfEmptyNodesIsReclaimed) {
   half_empty([this](const std::string& line) { play(line); });
-  const auto found = tidy();
-  EXPECT_EQ(told(found), "b: b1>a");
+  const auto found = defragment();
+  EXPECT_EQ(text_of(found), "b: b1>a");
   EXPECT_EQ(found.free_before, 2);
   EXPECT_EQ(found.free_after, 3);
   ASSERT_EQ(found.steps.size(), 1U);
   EXPECT_EQ(found.steps[0].pods, 1);
   EXPECT_EQ(found.steps[0].gpu_seconds, 4 * (100 + 120)) << "since its start, and two minutes of restart";
   EXPECT_EQ(found.steps[0].cost.lost_work, 4 * (100 + 120) * 3'400);
-  EXPECT_EQ(told(tidy({.gpu_seconds = 4 * (100 + 120) - 1})), "") << "beyond the budget";
+  EXPECT_EQ(text_of(defragment({.gpu_seconds = 4 * (100 + 120) - 1})), "") << "beyond the budget";
 }
 
 TEST_F(DefragOptions, WorkloadInMinimumRunTimeIsNotMigrated) {
   half_empty([this](const std::string& line) { play(line); });
   play("phase b1/1 admitted min-runtime=60");
-  EXPECT_EQ(told(tidy()), "a: a1>b");
+  EXPECT_EQ(text_of(defragment()), "a: a1>b");
 }
 
 TEST_F(DefragOptions, NodesWithUnmanagedPodsAreExcluded) {
   half_empty([this](const std::string& line) { play(line); });
   play("unmanaged x on=a gpus=1 devices=7");
-  EXPECT_EQ(told(tidy()), "");
+  EXPECT_EQ(text_of(defragment()), "");
   play("unmanaged-gone x");
   play("drain a");
-  EXPECT_EQ(told(tidy()), "");
+  EXPECT_EQ(text_of(defragment()), "");
 }
 
 TEST_F(DefragOptions, EvictingWorkloadIsNotMigrated) {
@@ -94,14 +94,14 @@ TEST_F(DefragOptions, EvictingWorkloadIsNotMigrated) {
   play("pod b1/1#0");
   play("pod b1/1#0 on=b running");
   play("phase b1/1 evicting deadline=30");
-  EXPECT_EQ(told(tidy()), "a: a1>b");
+  EXPECT_EQ(text_of(defragment()), "a: a1>b");
 }
 
 TEST_F(DefragOptions, ImmovableWorkloadIsNotMigrated) {
   run_on("a1", "a", "1x2");
   run_on("b1", "b", "1x2");
-  EXPECT_EQ(told(tidy()), "") << "each has chosen its node";
+  EXPECT_EQ(text_of(defragment()), "") << "each has chosen its node";
 }
 
-}  // namespace tidy_test
+}  // namespace defrag_input_test
 }  // namespace qm::placement::testing

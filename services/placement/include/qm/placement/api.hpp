@@ -33,7 +33,7 @@ namespace qm::placement {
 /// Adds the plan in progress, and the result of the last one.
 void add_under_way(const Engine& engine, quartermaster::v1::DefragmentationPlan& plan);
 /// The plan with names instead of numbers.
-[[nodiscard]] quartermaster::v1::DefragmentationPlan defrag_plan(const DefragInput& question,
+[[nodiscard]] quartermaster::v1::DefragmentationPlan defrag_plan(const DefragInput& problem,
                                                                  const plan::DefragPlan& found);
 [[nodiscard]] Result<plan::Budget> defrag_budget(const quartermaster::v1::PlanDefragmentationRequest& request);
 

@@ -21,10 +21,10 @@ struct DefragInput {
     AttemptId id;
     Namespace ns;
     std::string name;
-    std::vector<std::int32_t> positions;  ///< of its pod sets, in the scene's numbering; empty if it may not move
+    std::vector<std::int32_t> positions;  ///< of its pod sets, in the numbering of the model; empty if it may not move
   };
-  Preference preference;  ///< owns the policy that the scene refers to
-  std::unique_ptr<plan::ClusterModel> scene;
+  Preference preference;  ///< owns the policy that the model refers to
+  std::unique_ptr<plan::ClusterModel> model;
   std::vector<Gang> gangs;      ///< by number
   std::vector<NodeName> nodes;  ///< by number
   plan::CostModel terms;
@@ -32,6 +32,6 @@ struct DefragInput {
 
 /// Computes a plan with consolidate(). The input is not changed.
 /// Threads  any. Cost: see plan::consolidate().
-[[nodiscard]] plan::DefragPlan defrag_nodes(const DefragInput& question, const plan::Budget& budget);
+[[nodiscard]] plan::DefragPlan defrag_nodes(const DefragInput& problem, const plan::Budget& budget);
 
 }  // namespace qm::placement

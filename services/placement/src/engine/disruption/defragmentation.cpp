@@ -34,14 +34,14 @@ class UnmanagedPods final : public InterPodConstraints {
 
 }  // namespace
 
-plan::DefragPlan defrag_nodes(const DefragInput& question, const plan::Budget& budget) {
-  return plan::consolidate(*question.scene, question.terms, budget);
+plan::DefragPlan defrag_nodes(const DefragInput& problem, const plan::Budget& budget) {
+  return plan::consolidate(*problem.model, problem.terms, budget);
 }
 
 DefragInput Defragmentation::input(const std::set<WorkloadUid>& migrating) const {
   DefragInput out{index_.preference, nullptr, {}, {}, {}};
   out.preference.prepare(index_.free_capacity);
-  out.scene = std::make_unique<plan::ClusterModel>(options_.topology, out.preference.policy());
+  out.model = std::make_unique<plan::ClusterModel>(options_.topology, out.preference.policy());
   out.terms.now = state_.last_now;
   out.terms.gpu_second = options_.preemption.micro_usd_gpu_second;
 
@@ -78,9 +78,9 @@ DefragInput Defragmentation::input(const std::set<WorkloadUid>& migrating) const
   for (const auto& [name, as_is] : index_.free_capacity) {
     const NodeCapacity capacity = evictions.capacity(name);
     if (capacity.free_milli.size() > pack::kMaxDevices) continue;
-    const auto number = out.scene->add_node(everything.path(name, capacity), name.value(),
+    const auto number = out.model->add_node(everything.path(name, capacity), name.value(),
                                             HypotheticalEvictions::state_of(capacity, out.preference));
-    out.scene->fleet().set_gate(number, everything.gate(name, capacity, &unmanaged));
+    out.model->fleet().set_gate(number, everything.gate(name, capacity, &unmanaged));
     numbers[name] = number;
     out.nodes.push_back(name);
     if (!capacity.usable || capacity.slices || capacity.idle_gpus() != std::ssize(capacity.free_milli))
@@ -94,7 +94,7 @@ DefragInput Defragmentation::input(const std::set<WorkloadUid>& migrating) const
     std::vector<std::int32_t> positions;
     if (gang.movable) {
       GangRequestBuilder own(row.pod_sets, options_.topology);
-      if (own.read(out.scene->tree(),
+      if (own.read(out.model->tree(),
                    [&](std::size_t position) { return everything.gates_of(known->second[position]); })) {
         // Seats use positions; the gang library numbers sets by their groups.
         for (auto& seat : gang.placements) seat.set = own.number(static_cast<std::size_t>(seat.set));
@@ -108,9 +108,9 @@ DefragInput Defragmentation::input(const std::set<WorkloadUid>& migrating) const
     }
     gang.request.exclusive = is_exclusive(row.pod_sets);
     out.gangs.push_back({id, row.ns, row.workload, std::move(positions)});
-    out.scene->add(std::move(gang));
+    out.model->add(std::move(gang));
   }
-  for (const auto number : closed) out.scene->close(number);
+  for (const auto number : closed) out.model->close(number);
   return out;
 }
 
@@ -128,9 +128,9 @@ bool Defragmentation::is_valid(DefragStep& step) const {
   if (migrating.empty() ||
       !HypotheticalEvictions::seat(state_, capacities_, allocator_, step, hypothetical, free_capacity))
     return false;
-  const auto question = input(migrating);
+  const auto problem = input(migrating);
   std::map<NodeName, plan::NodeId> numbers;
-  for (plan::NodeId node = 0; node < question.nodes.size(); ++node) numbers[question.nodes[node]] = node;
+  for (plan::NodeId node = 0; node < problem.nodes.size(); ++node) numbers[problem.nodes[node]] = node;
   plan::NodeReclaim emptying;
   for (const NodeName& name : step.nodes) {
     const auto number = numbers.find(name);
@@ -139,13 +139,13 @@ bool Defragmentation::is_valid(DefragStep& step) const {
   }
   std::int64_t lost = 0;
   for (auto& move : step.moves) {
-    const auto gang = std::ranges::find(question.gangs, move.id, &DefragInput::Gang::id);
-    if (gang == question.gangs.end() || gang->positions.empty()) return false;
-    const auto number = static_cast<plan::GangId>(gang - question.gangs.begin());
+    const auto gang = std::ranges::find(problem.gangs, move.id, &DefragInput::Gang::id);
+    if (gang == problem.gangs.end() || gang->positions.empty()) return false;
+    const auto number = static_cast<plan::GangId>(gang - problem.gangs.begin());
     plan::Step one;
     one.what = plan::Step::What::kMigrate;
     one.gang = number;
-    one.from = question.scene->gang(number).placements;
+    one.from = problem.model->gang(number).placements;
     for (const HeldCapacity& place : move.places) {
       const auto node = numbers.find(place.node);
       const auto set = std::ranges::find(gang->positions, place.set);
@@ -155,29 +155,12 @@ bool Defragmentation::is_valid(DefragStep& step) const {
     }
     std::ranges::sort(one.placements);
     emptying.moves.push_back(std::move(one));
-    move.gpu_ms = lost_gpu_ms(*question.scene, number, scratch_.now);
-    move.lost_micro_usd = plan::lost_by(*question.scene, number, question.terms);
+    move.gpu_ms = lost_gpu_ms(*problem.model, number, scratch_.now);
+    move.lost_micro_usd = plan::lost_by(*problem.model, number, problem.terms);
     lost += move.gpu_ms;
   }
   if (lost > options_.defrag.max_lost_gpu_seconds * step.gpus * 1000) return false;
-  return plan::still_holds(*question.scene, emptying, question.terms).has_value();
-}
-
-void Defragmentation::request_migration() {
-  const DefragStep::Move move = state_.defrag_run().steps.front().moves.front();
-  Proposal row;
-  row.state = ProposalState::kProposed;
-  row.move = true;
-  row.number = tables_.meta.edit(0).next_proposal++;
-  row.attempt = move.id.attempt;
-  row.victims.push_back({move.id, move.gpu_ms, {}});
-  row.places = move.places;
-  row.micro_usd = row.lost_micro_usd = move.lost_micro_usd;
-  row.made = row.published_at = scratch_.now;
-  row.publish_count = 1;
-  ++scratch_.out.notes.moves["Made"];
-  rows_.put_proposal(move.id.uid, std::move(row));
-  proposals_.publish(move.id.uid);
+  return plan::still_holds(*problem.model, emptying, problem.terms).has_value();
 }
 
 /// Returns whether the plan has a further step to start.
@@ -205,7 +188,7 @@ bool Defragmentation::next_migration() {
   if (end != nullptr) {
     proposals_.end_run(end->why);
   } else if (std::holds_alternative<disruption::Migrate>(action)) {
-    request_migration();
+    proposals_.propose_migration(state_.defrag_run().steps.front().moves.front());
   }
   return std::holds_alternative<disruption::NextStep>(action);
 }
@@ -223,17 +206,17 @@ void Defragmentation::plan() {
   if (index_.free_capacity.size() > rules.most_nodes) return in_vain("FleetTooLarge");
   if (std::ranges::any_of(index_.with_proposal, [this](const auto& uid) { return state_.is_migrating(uid); }))
     return in_vain("UnderWay");
-  const auto question = input();
-  for (plan::GangId gang = 0; gang < question.gangs.size(); ++gang) {
-    const auto kept = next.refused.find(question.gangs[gang].id.uid);
-    if (kept != next.refused.end() && kept->second > scratch_.now) question.scene->at(gang).movable = false;
+  const auto problem = input();
+  for (plan::GangId gang = 0; gang < problem.gangs.size(); ++gang) {
+    const auto kept = next.refused.find(problem.gangs[gang].id.uid);
+    if (kept != next.refused.end() && kept->second > scratch_.now) problem.model->at(gang).movable = false;
   }
   auto left = rules.hourly - disruption::recent_migrations(state_.defrag_run(), scratch_.now);
-  for (const auto& step : plan::consolidate(*question.scene, question.terms).steps) {
+  for (const auto& step : plan::consolidate(*problem.model, problem.terms).steps) {
     DefragStep winning;
     for (const auto node : step.nodes) {
-      winning.nodes.push_back(question.nodes[node]);
-      winning.gpus += tables_.nodes.find(question.nodes[node])->facts.gpus;
+      winning.nodes.push_back(problem.nodes[node]);
+      winning.gpus += tables_.nodes.find(problem.nodes[node])->facts.gpus;
     }
     const auto count = std::ssize(step.moves);
     const bool worth =
@@ -241,15 +224,15 @@ void Defragmentation::plan() {
     left -= count;
     if (!worth || left < 0) break;  // later steps depend on it
     for (const auto& move : step.moves) {
-      const auto& gang = question.gangs[move.gang];
+      const auto& gang = problem.gangs[move.gang];
       auto& one = winning.moves.emplace_back();
       one.id = gang.id;
-      one.gpu_ms = lost_gpu_ms(*question.scene, move.gang, scratch_.now);
+      one.gpu_ms = lost_gpu_ms(*problem.model, move.gang, scratch_.now);
       one.lost_micro_usd = move.cost.lost_work;
       for (const auto& seat : move.placements) {
-        const NodeName& node = question.nodes[seat.node];
+        const NodeName& node = problem.nodes[seat.node];
         one.places.push_back({gang.positions[static_cast<std::size_t>(seat.set)], seat.rank, node,
-                              devices_in(node, seat.devices, question.scene->pod(move.gang, seat.set).gpu_milli)});
+                              devices_in(node, seat.devices, problem.model->pod(move.gang, seat.set).gpu_milli)});
       }
     }
     next.steps.push_back(std::move(winning));

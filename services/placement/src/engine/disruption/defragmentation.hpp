@@ -35,7 +35,6 @@ class Defragmentation {
 
  private:
   [[nodiscard]] bool is_valid(DefragStep& step) const;
-  void request_migration();
   [[nodiscard]] bool next_migration();
   void plan();
 

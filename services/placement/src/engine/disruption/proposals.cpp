@@ -47,6 +47,51 @@ std::set<NodeName> held_nodes(const DefragRun& run) {
   return out;
 }
 
+void Proposals::start(const WorkloadUid& uid, Proposal next, DisruptionPlan plan) {
+  next.state = ProposalState::kProposed;
+  next.number = tables_.meta.edit(0).next_proposal++;
+  next.victims = std::move(plan.victims);
+  next.places = std::move(plan.places);
+  next.repartitions = std::move(plan.repartitions);
+  next.micro_usd = plan.micro_usd;
+  next.lost_micro_usd = plan.lost_micro_usd;
+  next.made = next.published_at = scratch_.now;
+  next.publish_count = 1;
+  ++(next.move ? scratch_.out.notes.moves : scratch_.out.notes.proposals)["Made"];
+  const auto nodes = next.nodes();
+  if (!next.move && std::ranges::any_of(nodes, [this](const NodeName& node) {
+        return index_.reservations.holds(HoldSource::kDefragmentation, node);
+      }))
+    end_run("CapacityUsedByOthers");
+  rows_.put_proposal(uid, std::move(next));
+  publish(uid);
+}
+
+void Proposals::propose(const WorkloadUid& uid, DisruptionPlan plan) {
+  const Proposal* known = tables_.proposals.find(uid);
+  Proposal next = known == nullptr ? Proposal{} : *known;
+  next.attempt = tables_.workloads.find(uid)->attempt;
+  next.until = {};
+  next.last.clear();
+  start(uid, std::move(next), std::move(plan));
+}
+
+void Proposals::postpone(const WorkloadUid& uid, NoPlan why) {
+  const Proposal* known = tables_.proposals.find(uid);
+  Proposal next = known == nullptr ? Proposal{} : *known;
+  next.last = std::move(why.reason);
+  next.next = why.retry;
+  if (known == nullptr || *known != next) tables_.proposals.insert(uid, std::move(next));
+}
+
+void Proposals::propose_migration(DefragStep::Move move) {
+  Proposal next;
+  next.move = true;
+  next.attempt = move.id.attempt;
+  start(move.id.uid, std::move(next),
+        {{{move.id, move.gpu_ms, {}}}, std::move(move.places), {}, move.lost_micro_usd, move.lost_micro_usd});
+}
+
 void Proposals::publish(const WorkloadUid& uid) {
   scratch_.out.events.push_back(ProposalChanged{uid, *tables_.proposals.find(uid), false});
 }

@@ -4,11 +4,28 @@
 #include "qm/placement/disruption/proposal_lifecycle.hpp"
 
 #include <string>
+#include <variant>
+#include <vector>
 
 namespace qm::placement {
 
-/// Life cycle of preemption proposals and of the migrations of the defragmentation run: published, answered, ended.
-/// The searches that make them are in Preemption, MigPreemption and Defragmentation.
+/// What terminates or changes so that a pending workload fits, found by a search.
+struct DisruptionPlan {
+  std::vector<Proposal::Victim> victims;
+  std::vector<HeldCapacity> places;  ///< of the pending workload, afterwards
+  NodeLayouts repartitions;          ///< ordered once the victims have left
+  std::int64_t micro_usd = 0;        ///< total cost
+  std::int64_t lost_micro_usd = 0;   ///< the part of it that is lost work
+};
+/// Why a search has no plan, and the earliest time of the next one.
+struct NoPlan {
+  std::string reason;
+  Instant retry{};
+};
+using SearchResult = std::variant<DisruptionPlan, NoPlan>;
+
+/// Life cycle of preemption proposals and of the migrations of the defragmentation run: proposed, published, answered,
+/// ended. DisruptionPlanner decides which plans become proposals.
 class Proposals {
  public:
   Proposals(State& state, Rows& rows)
@@ -19,6 +36,13 @@ class Proposals {
         scratch_(state.scratch),
         rows_(rows) {}
 
+  /// Makes the plan a proposal for the pending workload and publishes it. Its capacity is held from now on; a
+  /// defragmentation run that holds one of its nodes ends.
+  void propose(const WorkloadUid& uid, DisruptionPlan plan);
+  /// Records why there is no plan.
+  void postpone(const WorkloadUid& uid, NoPlan why);
+  /// Proposes a migration of the defragmentation run.
+  void propose_migration(DefragStep::Move move);
   void publish(const WorkloadUid& uid);
   /// Ends the proposal. Its history stays, and so do the targets of victims that are migrating already.
   void drop(const WorkloadUid& uid, std::string why, Instant next);
@@ -43,6 +67,7 @@ class Proposals {
 
  private:
   void on_migration_answer(const WorkloadUid& uid, const ProposalAnswer& answer);
+  void start(const WorkloadUid& uid, Proposal next, DisruptionPlan plan);
 
   State& state_;
   const Options& options_;
