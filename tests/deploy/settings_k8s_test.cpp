@@ -26,7 +26,10 @@ TEST(ChartSettings, ValuesThatAProgramRefusesAreRefusedByTheSchema) {
       {"services.placement.settings.hold=5x", "does not match pattern"},
       {"services.placement.settings.preemption=yes", "value must be one of 'off', 'evict', 'migrate', 'on'"},
       {"services.telemetry.settings.hold=5m", "'hold' not allowed"},
-      {"agent.settings.device-plugin-shares=129", "maximum"},
+      {"agent.settings.sample-period=5", "got number, want string"},
+      {"agent.devicePlugin.shares=129", "maximum"},
+      {"services.admission.settings.quota=none", "'quota' not allowed"},
+      {"agent.settings.dcgm=http://127.0.0.1:1/", "'dcgm' not allowed"},
   };
   for (const auto& [value, answer] : wrong) {
     SCOPED_TRACE(value);

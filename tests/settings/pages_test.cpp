@@ -14,6 +14,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 namespace qm {
 namespace setting_pages_test {
 
@@ -29,6 +32,38 @@ std::vector<Program> programs() {
           {"telemetry", {}},
           {"cost", cost::settings_table().settings()},
           {"agent", agent::settings_table().settings()}};
+}
+
+/// Settings that the chart sets from a value of its own. `settings` of the chart does not allow them, so that no
+/// setting has two values.
+using ChartValues = std::map<std::string, std::string>;  ///< from the setting to the chart's value
+const ChartValues& chart_values(const std::string& program) {
+  static const std::map<std::string, ChartValues> all{
+      {"admission",
+       {{"quota", "ownership.quota"},
+        {"binding", "ownership.binding"},
+        {"kinds", "workloadKinds"},
+        {"placement", "services.placement.enabled"},
+        {"webhook", "webhook.port"},
+        {"webhook-service", "webhook.port"},
+        {"webhook-policy", "webhook.policy"},
+        {"webhook-policy-file", "webhook.policyFile"}}},
+      {"placement", {{"quota", "ownership.quota"}, {"binding", "ownership.binding"}}},
+      {"agent",
+       {{"nodes", "agent.enabled"},
+        {"telemetry", "services.telemetry.enabled"},
+        {"dcgm", "agent.dcgm"},
+        {"imds", "agent.imds"},
+        {"pod-resources", "agent.podResources"},
+        {"device-plugin", "agent.devicePlugin.enabled"},
+        {"device-plugin-shares", "agent.devicePlugin.shares"},
+        {"device-plugin-strict", "agent.devicePlugin.strict"},
+        {"sysfs", "agent.nodeFacts"},
+        {"kubelet-config", "agent.nodeFacts"},
+        {"model-cache", "agent.modelCache"}}}};
+  static const ChartValues none;
+  const auto found = all.find(program);
+  return found == all.end() ? none : found->second;
 }
 
 constexpr const char* kHead = R"(# Settings
@@ -47,6 +82,10 @@ std::string page() {
   for (const Program& program : programs()) {
     out += fmt::format("\n## qm-{}\n\n", program.name);
     out += program.settings.empty() ? "It has no settings of its own.\n" : settings::markdown(program.settings);
+    const auto& values = chart_values(program.name);
+    if (values.empty()) continue;
+    out += "\nThe chart sets these from other values, and its `settings` do not allow them:\n\n";
+    for (const auto& [name, value] : values) out += fmt::format("- `{}` from `{}`\n", name, value);
   }
   return out;
 }
@@ -62,8 +101,10 @@ std::string definitions() {
         "      \"properties\": {{",
         std::exchange(comma, ","), program.name);
     const char* next = "\n";
-    for (const auto& [name, property] : schema["properties"].members())
+    for (const auto& [name, property] : schema["properties"].members()) {
+      if (chart_values(program.name).contains(name)) continue;
       out += fmt::format("{}        {}: {}", std::exchange(next, ",\n"), Json(name).dump(), property.dump());
+    }
     out += program.settings.empty() ? "}\n    }" : "\n      }\n    }";
   }
   return out + "\n  }\n}\n";
@@ -90,7 +131,26 @@ TEST(SettingPages, EachServiceOfTheChartRefersToItsDefinition) {
   for (const Program& program : programs()) {
     const Json& part = program.name == "agent" ? values["agent"] : values["services"]["properties"][program.name];
     EXPECT_EQ(part["properties"]["settings"]["$ref"].string(), "#/definitions/" + program.name);
-    EXPECT_EQ((*schema)["definitions"][program.name]["properties"].size(), program.settings.size()) << program.name;
+    EXPECT_EQ((*schema)["definitions"][program.name]["properties"].size(),
+              program.settings.size() - chart_values(program.name).size())
+        << program.name;
+  }
+}
+
+// A row that names no setting, or a value that the chart does not have, would document what does not exist.
+TEST(SettingPages, ValuesThatReplaceSettingsExist) {
+  const auto schema = Json::parse(testing::read_file(file(kSchema)));
+  ASSERT_TRUE(schema) << schema.error().to_string();
+  for (const Program& program : programs()) {
+    for (const auto& [name, value] : chart_values(program.name)) {
+      EXPECT_NE(std::ranges::find(program.settings, name, &settings::Setting::name), program.settings.end()) << name;
+      const Json* at = &*schema;
+      for (std::size_t from = 0, to = 0; to != std::string::npos; from = to + 1) {
+        to = value.find('.', from);
+        at = &(*at)["properties"][value.substr(from, to == std::string::npos ? to : to - from)];
+      }
+      EXPECT_TRUE(at->is_object()) << value;
+    }
   }
 }
 
