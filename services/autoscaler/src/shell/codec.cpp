@@ -1,4 +1,5 @@
 #include "qm/autoscaler/shell.hpp"
+#include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "qm/wire/parse.hpp"
 #include "quartermaster/v1/events.pb.h"
@@ -219,7 +220,7 @@ Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
 void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>,
                    service::Effects& effects) const {
   const auto publish = [&](const std::string& key, const pb::CapacityEvent& event, bool tombstone = false) {
-    effects.events.push_back({"qm.capacity", key, event.SerializeAsString(), tombstone});
+    effects.events.push_back({"qm.capacity", key, wire::encode(event), tombstone});
   };
   for (const auto& e : out.instances) {
     pb::CapacityEvent event;

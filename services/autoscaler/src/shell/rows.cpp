@@ -1,5 +1,6 @@
 #include "rows.hpp"
 
+#include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "state/autoscaler_state.pb.h"
 
@@ -110,7 +111,7 @@ std::string bytes(const Claim& c) {
   row.set_reason(c.reason);
   row.set_group(c.group);
   for (const auto& [k, v] : c.labels) (*row.mutable_labels())[k] = v;
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 
 Claim claim_of(const st::Claim& row) {
@@ -133,7 +134,7 @@ Claim claim_of(const st::Claim& row) {
   c.labels = Labels(row.labels().begin(), row.labels().end());
   return c;
 }
-std::string bytes(const Pool& p) { return message(p).SerializeAsString(); }
+std::string bytes(const Pool& p) { return wire::encode(message(p)); }
 std::string bytes(const NodeRow& n) {
   st::Node row;
   row.set_ready(n.ready);
@@ -148,12 +149,12 @@ std::string bytes(const NodeRow& n) {
   row.set_known(n.known);
   row.set_since_us(micros(n.since));
   row.set_drain_confirmed(n.drain_confirmed);
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 std::string bytes(const AttemptRow& a) {
   st::Attempt row;
   for (const auto& node : a.nodes) row.add_nodes(node.value());
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 std::string bytes(const WorkloadRow& w) {
   st::Workload row;
@@ -162,13 +163,13 @@ std::string bytes(const WorkloadRow& w) {
   row.set_ns(w.ns);
   row.set_kind(w.kind);
   row.set_name(w.name);
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 std::string bytes(const OwnerRow& o) {
   st::Owner row;
   row.set_ours(o.ours);
   row.set_owner(o.owner);
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 st::Demand message(const DemandUpdated::Item& d) {
   st::Demand row;
@@ -180,7 +181,7 @@ st::Demand message(const DemandUpdated::Item& d) {
   row.set_runs(d.runs);
   return row;
 }
-std::string bytes(const DemandUpdated::Item& d) { return message(d).SerializeAsString(); }
+std::string bytes(const DemandUpdated::Item& d) { return wire::encode(message(d)); }
 DemandUpdated::Item demand_of(const std::string& uid, const st::Demand& m) {
   DemandUpdated::Item item{{WorkloadUid(uid), m.attempt()}, {},     m.priority(),
                            from_micros(m.since_us()),       m.ns(), m.runs()};
@@ -200,7 +201,7 @@ std::string bytes(const Plan& p) {
     to->set_set(place.set);
     to->set_pods(place.pods);
   }
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 std::string bytes(const Order& o) {
   st::Order row;
@@ -223,30 +224,30 @@ std::string bytes(const Order& o) {
   row.set_reason(o.reason);
   row.set_ns(o.ns);
   row.set_kind(o.kind);
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 std::string bytes(const SaveRow& s) {
   st::Save row;
   row.set_node(s.node.value());
   row.set_reason(s.reason);
   row.set_until_us(micros(s.until));
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 std::string bytes(const PriceRow& p) {
   st::Price row;
   row.set_nano_usd_hour(p.rate.per_hour.nano());
   row.set_from_us(micros(p.from));
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 std::string bytes(const Instant& t) {
   st::Number row;
   row.set_value(micros(t));
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 std::string bytes(std::int64_t n) {
   st::Number row;
   row.set_value(n);
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 
 template <class Key, class Row, class KeyText>
@@ -271,7 +272,7 @@ constexpr auto kText = [](const std::string& s) { return s; };
 std::string pools_bytes(const std::vector<Pool>& pools) {
   st::Pools all;
   for (const auto& p : pools) *all.add_pools() = message(p);
-  return all.SerializeAsString();
+  return wire::encode(all);
 }
 
 Result<std::vector<Pool>> pools_from_bytes(const std::string& text) {
@@ -288,7 +289,7 @@ std::string demand_bytes(const std::vector<DemandUpdated::Item>& items) {
     *row = message(item);
     row->set_uid(item.id.uid.value());
   }
-  return all.SerializeAsString();
+  return wire::encode(all);
 }
 
 Result<DemandUpdated> demand_from_bytes(const std::string& text) {

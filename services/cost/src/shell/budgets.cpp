@@ -1,6 +1,7 @@
 // Input and output of budgets: documents, the mailbox, and the topic.
 #include "manifests.hpp"
 #include "qm/cost/shell.hpp"
+#include "qm/wire/encode.hpp"
 #include "quartermaster/v1/events.pb.h"
 
 #include <algorithm>
@@ -113,12 +114,12 @@ void publish_budgets(const Output& output, service::Effects& effects) {
       allotment->set_carry_over_permille(one.carry_over_permille);
     }
     for (const auto& price : row.prices) {
-      auto* said = grant->add_prices();
-      said->set_instance_type(price.instance_type);
-      said->set_gpu_product(price.gpu_product);
-      said->set_nano_usd_gpu_hour(price.nano_usd_gpu_hour);
+      auto* used = grant->add_prices();
+      used->set_instance_type(price.instance_type);
+      used->set_gpu_product(price.gpu_product);
+      used->set_nano_usd_gpu_hour(price.nano_usd_gpu_hour);
     }
-    effects.events.push_back({"qm.cost", "budget/" + row.budget.name, event.SerializeAsString(), false});
+    effects.events.push_back({"qm.cost", "budget/" + row.budget.name, wire::encode(event), false});
   }
   for (const auto& [attempt, row, forgotten] : output.spent) {
     pb::CostEvent event;
@@ -128,7 +129,7 @@ void publish_budgets(const Output& output, service::Effects& effects) {
     spent->set_nano_usd(row.amount.nano.nano());
     spent->set_gpu_micros(row.amount.gpu_micros);
     spent->set_final(row.final);
-    effects.events.push_back({"qm.cost", "spent/" + attempt.to_string(), event.SerializeAsString(), forgotten});
+    effects.events.push_back({"qm.cost", "spent/" + attempt.to_string(), wire::encode(event), forgotten});
   }
 }
 

@@ -1,5 +1,6 @@
 #include "qm/cost/observer.hpp"
 #include "qm/cost/shell.hpp"
+#include "qm/wire/encode.hpp"
 #include "qm/wire/parse.hpp"
 #include "quartermaster/v1/events.pb.h"
 
@@ -199,7 +200,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     totals->set_team(total.team);
     totals->set_nano_usd(total.amount.nano.nano());
     totals->set_gpu_micros(total.amount.gpu_micros);
-    effects.events.push_back({"qm.cost", "total/" + total.period + "/" + total.team, event.SerializeAsString(), false});
+    effects.events.push_back({"qm.cost", "total/" + total.period + "/" + total.team, wire::encode(event), false});
   }
   publish_budgets(output, effects);
   append_changed_rows(engine.state(), effects.state);

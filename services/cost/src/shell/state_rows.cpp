@@ -1,5 +1,6 @@
 // Converts state to rows and back. A row's value has its whole key, so the key text is never parsed.
 #include "qm/cost/shell.hpp"
+#include "qm/wire/encode.hpp"
 #include "state/cost_state.pb.h"
 
 #include <string>
@@ -338,7 +339,7 @@ template <class Form, class Key, class Row>
 void append(const Table<Key, Row>& table, std::vector<store::StateRow>& out) {
   table.changed([&](const Key& key, const Row* row) {
     out.push_back({Form::kind, Form::key(key),
-                   row == nullptr ? std::nullopt : std::optional(Form::encode(key, *row).SerializeAsString())});
+                   row == nullptr ? std::nullopt : std::optional(wire::encode(Form::encode(key, *row)))});
   });
 }
 

@@ -2,6 +2,7 @@
 #include "qm/base/log.hpp"
 #include "qm/placement/ownership.hpp"
 #include "qm/placement/shell.hpp"
+#include "qm/wire/encode.hpp"
 #include "qm/wire/parse.hpp"
 #include "shell/layouts_yaml.hpp"
 #include "shell/objects.hpp"
@@ -243,30 +244,30 @@ struct Encoder {
     if (event.state.state == AssignmentState::kShort && !event.forgotten) set_unschedulable(event);
     pb::PlacementEvent out;
     *out.mutable_assignment() = to_pb(event.id, event.state);
-    publish("qm.placement", event.id.to_string(), out.SerializeAsString(), event.forgotten);
+    publish("qm.placement", event.id.to_string(), wire::encode(out), event.forgotten);
   }
   void operator()(const DemandChanged& event) const {
     pb::PlacementEvent out;
     *out.mutable_demand() = to_pb(event.items);
-    publish("qm.placement", "demand", out.SerializeAsString(), false);
+    publish("qm.placement", "demand", wire::encode(out), false);
   }
   void operator()(const RequeueChanged& event) const {
     pb::PlacementEvent out;
     *out.mutable_requeue() = to_pb(event.items);
-    publish("qm.placement", "requeue", out.SerializeAsString(), false);
+    publish("qm.placement", "requeue", wire::encode(out), false);
   }
   void operator()(const EvictionRequested& event) const {
     pb::PlacementEvent out;
     *out.mutable_eviction() = to_pb(event.id, event.ask);
-    publish("qm.placement", "evict/" + event.id.to_string(), out.SerializeAsString(), event.forgotten);
+    publish("qm.placement", "evict/" + event.id.to_string(), wire::encode(out), event.forgotten);
   }
   void operator()(const ProposalChanged& event) const {
     pb::PlacementEvent out;
     *out.mutable_proposal() = to_pb(event.uid, event.state, event.withdrawn);
-    publish("qm.placement", fmt::format("propose/{}", event.state.number), out.SerializeAsString(), event.withdrawn);
+    publish("qm.placement", fmt::format("propose/{}", event.state.number), wire::encode(out), event.withdrawn);
   }
   void operator()(const NodeChanged& event) const {
-    publish("qm.node", event.name.value(), to_pb(event.name, event.node).SerializeAsString(), event.gone);
+    publish("qm.node", event.name.value(), wire::encode(to_pb(event.name, event.node)), event.gone);
   }
 
   void intend(std::int64_t number, const char* kind, std::string key, const Json& payload) const {
@@ -332,7 +333,7 @@ Result<std::string> answer_of(const Reply& reply) {
   for (const auto& order : reply.answer->orders) *out.add_orders() = to_pb(order);
   for (const auto& layout : reply.answer->layouts) out.add_layouts(layout);
   for (const auto& warning : reply.answer->warnings) out.add_warnings(warning);
-  return out.SerializeAsString();
+  return wire::encode(out);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Encodes state as rows and decodes it. A row's value carries its whole key, so the key text is never parsed.
 #include "qm/placement/shell.hpp"
+#include "qm/wire/encode.hpp"
 #include "shell/pod_rows.hpp"
 #include "shell/proposal_rows.hpp"
 #include "shell/wire.hpp"
@@ -518,7 +519,7 @@ template <class Kind, class Table>
 void append(const Table& table, std::vector<store::StateRow>& out) {
   table.changed([&out](const auto& key, const auto* value) {
     store::StateRow state{Kind::kind, Kind::key(key), std::nullopt};
-    if (value != nullptr) state.value = Kind::encode(key, *value).SerializeAsString();
+    if (value != nullptr) state.value = wire::encode(Kind::encode(key, *value));
     out.push_back(std::move(state));
   });
 }

@@ -1,6 +1,7 @@
 #include "qm/base/log.hpp"
 #include "qm/model/checkpoint.hpp"
 #include "qm/telemetry/shell.hpp"
+#include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "qm/wire/parse.hpp"
 #include "quartermaster/v1/events.pb.h"
@@ -100,7 +101,7 @@ std::string order_bytes(const OpenOrder& o) {
   row.set_deadline_us(micros(o.deadline));
   row.set_ns(o.ns);
   row.set_kind(o.kind);
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 
 std::string xids_bytes(const LastXids& xids) {
@@ -118,7 +119,7 @@ std::string xids_bytes(const LastXids& xids) {
     fill(*one, reports.front());
     for (std::size_t i = 1; i < reports.size(); ++i) fill(*one->add_before(), reports[i]);
   }
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 
 LastXids xids_of(const st::LastXids& row) {
@@ -151,7 +152,7 @@ service::Input fact_input(const pb::AgentFact& f) {
   in.source = service::Source::kWatch;
   in.name = "fact";
   in.id = f.id();
-  in.bytes = f.SerializeAsString();
+  in.bytes = wire::encode(f);
   return in;
 }
 
@@ -159,7 +160,7 @@ service::Input usage_input(const pb::UsageInterval& u) {
   service::Input in;
   in.source = service::Source::kWatch;
   in.name = "usage";
-  in.bytes = u.SerializeAsString();
+  in.bytes = wire::encode(u);
   return in;
 }
 
@@ -201,10 +202,10 @@ Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
 void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>,
                    service::Effects& effects) const {
   const auto gpu = [&](const std::string& key, const pb::GpuEvent& e, bool gone) {
-    effects.events.push_back({"qm.gpu", key, e.SerializeAsString(), gone});
+    effects.events.push_back({"qm.gpu", key, wire::encode(e), gone});
   };
   const auto spot = [&](const std::string& key, const pb::SpotEvent& e, bool gone) {
-    effects.events.push_back({"qm.spot", key, e.SerializeAsString(), gone});
+    effects.events.push_back({"qm.spot", key, wire::encode(e), gone});
   };
   for (const auto& h : out.health) {
     pb::GpuEvent e;
@@ -255,32 +256,32 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     *message.mutable_checkpoint() = order_message(id, *order);
     for (const auto& node : order->nodes) {
       effects.intents.push_back(
-          {"order/" + id + "/" + node.value(), "agent.order", node.value(), 0, message.SerializeAsString()});
+          {"order/" + id + "/" + node.value(), "agent.order", node.value(), 0, wire::encode(message)});
     }
   });
   t.health.changed([&](const NodeName& node, const Health* row) {
     effects.state.push_back(
-        {"health", node.value(), row == nullptr ? std::nullopt : std::optional(to_pb(node, *row).SerializeAsString())});
+        {"health", node.value(), row == nullptr ? std::nullopt : std::optional(wire::encode(to_pb(node, *row)))});
   });
   t.notices.changed([&](const NodeName& node, const Notice* row) {
     effects.state.push_back(
-        {"notice", node.value(), row == nullptr ? std::nullopt : std::optional(to_pb(node, *row).SerializeAsString())});
+        {"notice", node.value(), row == nullptr ? std::nullopt : std::optional(wire::encode(to_pb(node, *row)))});
   });
   t.acked.changed([&](const auto& key, const std::int64_t* step) {
     st::Acked row;
     if (step != nullptr) row.set_step(*step);
     effects.state.push_back(
-        {"acked", acked_key(key), step == nullptr ? std::nullopt : std::optional(row.SerializeAsString())});
+        {"acked", acked_key(key), step == nullptr ? std::nullopt : std::optional(wire::encode(row))});
   });
   t.devices.changed([&](const NodeName& node, const std::vector<DevicesUpdated::Pod>* pods) {
     effects.state.push_back(
         {"devices", node.value(),
-         pods == nullptr ? std::nullopt : std::optional(to_pb(DevicesUpdated{node, {}, *pods}).SerializeAsString())});
+         pods == nullptr ? std::nullopt : std::optional(wire::encode(to_pb(DevicesUpdated{node, {}, *pods})))});
   });
   t.report.changed([&](const NodeName& node, const NodeReport* report) {
     effects.state.push_back(
         {"node_report", node.value(),
-         report == nullptr ? std::nullopt : std::optional(wire::to_pb(node, *report, {}).SerializeAsString())});
+         report == nullptr ? std::nullopt : std::optional(wire::encode(wire::to_pb(node, *report, {})))});
   });
   t.xids.changed([&](const NodeName& node, const LastXids* row) {
     effects.state.push_back({"xids", node.value(), row == nullptr ? std::nullopt : std::optional(xids_bytes(*row))});
@@ -289,7 +290,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     st::XidsUntil row;
     if (until != nullptr) row.set_until_us(micros(*until));
     effects.state.push_back(
-        {"xids_until", node.value(), until == nullptr ? std::nullopt : std::optional(row.SerializeAsString())});
+        {"xids_until", node.value(), until == nullptr ? std::nullopt : std::optional(wire::encode(row))});
   });
   effects.wake_at = out.wake_at;
 }

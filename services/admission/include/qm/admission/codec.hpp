@@ -11,7 +11,7 @@ namespace qm::admission {
 
 inline constexpr const char* kTopic = "qm.workload";
 /// The input by which the API records the answer to a When call. Internal only.
-inline constexpr const char* kSaid = "Said";
+inline constexpr const char* kEstimated = "Estimated";
 /// The input of a watch: nodes that changed, as state::NodesInput.
 inline constexpr const char* kNodesInput = "nodes";
 

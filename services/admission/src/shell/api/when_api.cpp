@@ -31,7 +31,7 @@ void remember(service::Host& host, const WorkloadUid& uid, const StartEstimate& 
   *note.mutable_estimate() = to_row(estimate);
   service::Input input;
   input.source = service::Source::kRequest;
-  input.name = kSaid;
+  input.name = kEstimated;
   input.key = uid.value();
   input.bytes = note.SerializeAsString();
   (void)host.submit(std::move(input));

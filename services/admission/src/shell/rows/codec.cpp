@@ -7,6 +7,7 @@
 #include "qm/admission/translate/workload_objects.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "qm/wire/parse.hpp"
 #include "rows/intent_payload.hpp"
@@ -237,7 +238,7 @@ Result<std::vector<Command>> from_request(const service::Input& input, bool exte
     QM_ASSIGN(auto objects, objects_from_manifest(request.manifest(), request.source()));
     objects.dry_run = request.dry_run();
     commands.emplace_back(std::move(objects));
-  } else if (input.name == kSaid) {
+  } else if (input.name == kEstimated) {
     QM_ASSIGN(const auto note, parse<state::EstimateNote>(input));
     commands.emplace_back(EstimatePublished{WorkloadUid(note.uid()), from_row(note.estimate())});
   } else {
@@ -251,23 +252,23 @@ std::string reply_bytes(const AnyReply& reply) {
     pb::ApplyResponse out;
     for (const auto& name : apply->applied) out.add_applied(name);
     for (const auto& warning : apply->warnings) out.add_warnings(warning);
-    return out.SerializeAsString();
+    return wire::encode(out);
   }
   if (const auto* submit = std::get_if<SubmitReply>(&reply)) {
     pb::SubmitResponse out;
     out.set_namespace_(submit->ns.value());
     out.set_name(submit->name);
     out.set_kind("Job");
-    return out.SerializeAsString();
+    return wire::encode(out);
   }
   if (const auto* changed = std::get_if<PhaseReply>(&reply)) {
     pb::ChangeResponse out;
     out.set_phase(static_cast<pb::WorkloadPhase>(changed->phase));
-    return out.SerializeAsString();
+    return wire::encode(out);
   }
   pb::CancelResponse out;
   out.set_phase(static_cast<pb::WorkloadPhase>(std::get<CancelReply>(reply).phase));
-  return out.SerializeAsString();
+  return wire::encode(out);
 }
 
 /// Adds what placement needs so that it proposes only preemptions that admission will accept.
@@ -294,7 +295,7 @@ std::optional<std::string> manifest_bytes(const std::string* json, bool closing)
   state::ManifestRow row;
   row.set_json(*json);
   row.set_closing(closing);
-  return row.SerializeAsString();
+  return wire::encode(row);
 }
 
 }  // namespace
@@ -326,35 +327,34 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   const auto& t = engine.tables();
   t.workloads.changed([&](const WorkloadUid& uid, const Workload* w) {
     effects.state.push_back(
-        {"workload", uid.value(), w == nullptr ? std::nullopt : std::optional(to_row(*w).SerializeAsString())});
+        {"workload", uid.value(), w == nullptr ? std::nullopt : std::optional(wire::encode(to_row(*w)))});
   });
   t.submissions.changed([&](const auto& key, const Submission* s) {
     effects.state.push_back({"submission", fmt::format("{}/{}", key.first, key.second),
-                             s == nullptr ? std::nullopt : std::optional(to_row(*s).SerializeAsString())});
+                             s == nullptr ? std::nullopt : std::optional(wire::encode(to_row(*s)))});
   });
   t.local_usage.changed([&](const LocalName& local, const LocalUsage* usage) {
-    effects.state.push_back(
-        {"local_usage", fmt::format("{}/{}", local.first, local.second),
-         usage == nullptr ? std::nullopt : std::optional(to_row(local, *usage).SerializeAsString())});
+    effects.state.push_back({"local_usage", fmt::format("{}/{}", local.first, local.second),
+                             usage == nullptr ? std::nullopt : std::optional(wire::encode(to_row(local, *usage)))});
   });
   t.budgets.changed([&](const std::string& name, const BudgetRow* budget) {
     effects.state.push_back(
-        {"budget", name, budget == nullptr ? std::nullopt : std::optional(to_row(name, *budget).SerializeAsString())});
+        {"budget", name, budget == nullptr ? std::nullopt : std::optional(wire::encode(to_row(name, *budget)))});
   });
   t.holds.changed([&](const HoldKey& key, const Hold* hold) {
     effects.state.push_back({"hold", fmt::format("{}/{}/{}", key.uid, key.attempt, key.budget),
-                             hold == nullptr ? std::nullopt : std::optional(to_row(key, *hold).SerializeAsString())});
+                             hold == nullptr ? std::nullopt : std::optional(wire::encode(to_row(key, *hold)))});
   });
   const auto small_row = [&](const char* kind, std::string key, const auto* row, const auto& made) {
     effects.state.push_back(
-        {kind, std::move(key), row == nullptr ? std::nullopt : std::optional(made(*row).SerializeAsString())});
+        {kind, std::move(key), row == nullptr ? std::nullopt : std::optional(wire::encode(made(*row)))});
   };
   t.run_times.changed([&](const forecast::JobClass& job_class, const auto* row) {
     small_row("run_times", fmt::format("{}|{}|{}", job_class.team, job_class.shape, job_class.stem), row,
               [&](const auto& table) { return to_row(job_class, table); });
   });
   t.estimates.changed([&](const WorkloadUid& uid, const StartEstimate* row) {
-    small_row("said", uid.value(), row, [](const StartEstimate& estimate) { return to_row(estimate); });
+    small_row("start_estimate", uid.value(), row, [](const StartEstimate& estimate) { return to_row(estimate); });
   });
   t.corrections.changed([&](const std::string& key, const auto* row) {
     small_row("correction", key, row, [](const auto& correction) { return to_row(correction); });
@@ -392,8 +392,8 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
       add_for_proposals(event.workload, engine, message);
       // A gated workload requests no capacity, so other services see it as pending.
       if (event.workload.gated) message.set_phase(pb::PENDING);
-      effects.events.push_back({kTopic, event.workload.spec.uid.value(), message.SerializeAsString(),
-                                event.what == Event::What::kForgotten});
+      effects.events.push_back(
+          {kTopic, event.workload.spec.uid.value(), wire::encode(message), event.what == Event::What::kForgotten});
     }
     if (auto row = transition_row(event)) effects.appends.push_back(std::move(*row));
   }
@@ -469,7 +469,7 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
       if (!message.ParseFromString(*row.value)) return broken();
       auto [job_class, table] = from_row(message);
       t.run_times.restore(job_class, std::move(table));
-    } else if (row.kind == "said") {
+    } else if (row.kind == "start_estimate") {
       state::EstimateRow message;
       if (!message.ParseFromString(*row.value)) return broken();
       t.estimates.restore(WorkloadUid(row.key), from_row(message));

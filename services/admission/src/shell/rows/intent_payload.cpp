@@ -1,6 +1,7 @@
 #include "rows/intent_payload.hpp"
 
 #include "qm/admission/translate/translate.hpp"
+#include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "state/admission_state.pb.h"
 
@@ -68,7 +69,7 @@ std::string payload_of(const Intent& intent, const Engine& engine) {
     out.mutable_annotations()->insert(effect.annotations.begin(), effect.annotations.end());
     add_domains(w, set.name, *out.mutable_domains());
   }
-  return out.SerializeAsString();
+  return wire::encode(out);
 }
 
 }  // namespace qm::admission

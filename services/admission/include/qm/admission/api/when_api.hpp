@@ -6,7 +6,7 @@
 
 namespace qm::admission {
 
-/// The start of a workload that the caller may see. The engine records the estimate (kSaid), to compare it with the
+/// The start of a workload that the caller may see. The engine records the estimate (kEstimated), to compare it with the
 /// real start.
 ///
 /// Blocks: not for the engine thread, nor for a thread that serves calls.
