@@ -17,9 +17,9 @@ namespace {
 
 double processor_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-void tell(std::string_view name, const std::vector<Told>& told) {
+void print_score(std::string_view name, const std::vector<TracedEstimate>& estimates) {
   for (const bool corrected : {false, true}) {
-    const auto s = score(told, corrected);
+    const auto s = score(estimates, corrected);
     fmt::print("| {} | {} | {} | {:.1f} | {:.1f} / {:.1f} | {:.2f} | {:.2f} | {:.2f} |\n", name,
                corrected ? "corrected" : "futures", s.n, 100 * s.held, 100 * s.below, 100 * s.above, s.pinball_hours,
                s.naive_pinball_hours, s.median_width_hours);
@@ -64,14 +64,14 @@ int run(int argc, char** argv) {
   auto out = replay(*jobs, settings, processor_seconds);
 
   fmt::print("{} jobs, {} waited, the longest {:.1f} h; {} questions about {} jobs\n", out.jobs, out.waited,
-             seconds(out.longest) / 3600, out.asking.size(), out.told.size());
-  for (std::size_t i = 0; keys["dump"] != 0 && i < out.told.size(); ++i) {
-    const auto& one = out.told[i];
-    fmt::print("told,{},{},{},{},{},{},{},{}\n", seconds(one.asked - Instant()), one.gpus, seconds(one.raw.low),
+             seconds(out.longest) / 3600, out.asking.size(), out.estimates.size());
+  for (std::size_t i = 0; keys["dump"] != 0 && i < out.estimates.size(); ++i) {
+    const auto& one = out.estimates[i];
+    fmt::print("estimate,{},{},{},{},{},{},{},{}\n", seconds(one.asked - Instant()), one.gpus, seconds(one.raw.low),
                seconds(one.raw.middle), seconds(one.raw.high), seconds(one.corrected.low), seconds(one.corrected.high),
                one.known ? seconds(one.truth) : -1.0);
   }
-  const auto known = std::ranges::count_if(out.told, &Told::known);
+  const auto known = std::ranges::count_if(out.estimates, &TracedEstimate::known);
   fmt::print("{} of them started before the trace ended\n", known);
   if (!out.asking.empty()) {
     std::ranges::sort(out.asking);
@@ -80,19 +80,20 @@ int run(int argc, char** argv) {
   }
   fmt::print(
       "| which | interval | n | held % | below / above % | pinball h | the same of past waits | median width h |\n");
-  tell("all", out.told);
+  print_score("all", out.estimates);
   const auto some = [&](std::string_view name, auto&& which) {
-    std::vector<Told> part;
-    std::ranges::copy_if(out.told, std::back_inserter(part), which);
-    tell(name, part);
+    std::vector<TracedEstimate> part;
+    std::ranges::copy_if(out.estimates, std::back_inserter(part), which);
+    print_score(name, part);
   };
-  some("1 GPU", [](const Told& t) { return t.gpus == 1; });
-  some("2 to 7 GPUs", [](const Told& t) { return t.gpus > 1 && t.gpus < 8; });
-  some("8 and more", [](const Told& t) { return t.gpus >= 8; });
-  some("said < 1 h", [](const Told& t) { return t.raw.middle < std::chrono::hours(1); });
-  some("said 1 h to 8 h",
-       [](const Told& t) { return t.raw.middle >= std::chrono::hours(1) && t.raw.middle < std::chrono::hours(8); });
-  some("said 8 h and more", [](const Told& t) { return t.raw.middle >= std::chrono::hours(8); });
+  some("1 GPU", [](const TracedEstimate& t) { return t.gpus == 1; });
+  some("2 to 7 GPUs", [](const TracedEstimate& t) { return t.gpus > 1 && t.gpus < 8; });
+  some("8 and more", [](const TracedEstimate& t) { return t.gpus >= 8; });
+  some("estimated < 1 h", [](const TracedEstimate& t) { return t.raw.middle < std::chrono::hours(1); });
+  some("said 1 h to 8 h", [](const TracedEstimate& t) {
+    return t.raw.middle >= std::chrono::hours(1) && t.raw.middle < std::chrono::hours(8);
+  });
+  some("estimated 8 h and more", [](const TracedEstimate& t) { return t.raw.middle >= std::chrono::hours(8); });
   return 0;
 }
 

@@ -144,35 +144,35 @@ class World {
     }
     const auto asked = asked_.find(id);
     if (asked == asked_.end()) return;
-    auto& told = out_.told[asked->second.told];
-    told.truth = now - told.asked;
-    told.known = true;
-    learn_low(asked->second, told.truth < told.corrected.low);
-    learn_high(asked->second, told.truth > told.corrected.high);
+    auto& estimate = out_.estimates[asked->second.index];
+    estimate.truth = now - estimate.asked;
+    estimate.known = true;
+    learn_low(asked->second, estimate.truth < estimate.corrected.low);
+    learn_high(asked->second, estimate.truth > estimate.corrected.high);
     asked_.erase(asked);
   }
 
   struct Question {
-    std::size_t told = 0;
+    std::size_t index = 0;
     bool low = false, high = false;  ///< whether the outcome of each end is known
   };
   [[nodiscard]] std::size_t group_of(const Question& question) const {
-    return Correction::group_of(static_cast<double>(out_.told[question.told].gpus));
+    return Correction::group_of(static_cast<double>(out_.estimates[question.index].gpus));
   }
   void learn_low(Question& question, bool missed) {
     if (!std::exchange(question.low, true))
-      correction_.learn_low(out_.told[question.told].raw, group_of(question), missed);
+      correction_.learn_low(out_.estimates[question.index].raw, group_of(question), missed);
   }
   void learn_high(Question& question, bool missed) {
     if (!std::exchange(question.high, true))
-      correction_.learn_high(out_.told[question.told].raw, group_of(question), missed);
+      correction_.learn_high(out_.estimates[question.index].raw, group_of(question), missed);
   }
   /// Learns from jobs that are still pending after an end of their estimate has passed.
   void learn_from_waiting(Instant now) {
     for (auto& [id, question] : asked_) {
-      const auto& told = out_.told[question.told];
-      if (now - told.asked >= told.corrected.low) learn_low(question, false);
-      if (now - told.asked > told.corrected.high) learn_high(question, true);
+      const auto& estimate = out_.estimates[question.index];
+      if (now - estimate.asked >= estimate.corrected.low) learn_low(question, false);
+      if (now - estimate.asked > estimate.corrected.high) learn_high(question, true);
     }
   }
 
@@ -219,10 +219,10 @@ class World {
     for (const auto& one : estimates) {
       const auto wait = [&](const std::optional<Instant>& at) { return at ? *at - now : settings_.eta.horizon; };
       const Interval raw{wait(one.p10), wait(one.p50), wait(one.p90)};
-      asked_[one.id] = {out_.told.size(), false, false};
+      asked_[one.id] = {out_.estimates.size(), false, false};
       const auto gpus = jobs_[static_cast<std::size_t>(one.id)].gpus;
       const auto group = Correction::group_of(static_cast<double>(gpus));
-      out_.told.push_back({now, raw, correction_.corrected(raw, group), {}, gpus, false});
+      out_.estimates.push_back({now, raw, correction_.corrected(raw, group), {}, gpus, false});
     }
   }
 
@@ -249,12 +249,14 @@ class World {
 double hours(Duration d) { return seconds(d) / 3600; }
 
 /// Source   Koenker and Bassett 1978.
-double pinball(Duration said, Duration truth, double p) {
-  const double over = hours(truth - said);
+double pinball(Duration reported, Duration truth, double p) {
+  const double over = hours(truth - reported);
   return over >= 0 ? p * over : (p - 1) * over;
 }
-double pinball(const Interval& said, Duration truth) {
-  return (pinball(said.low, truth, 0.1) + pinball(said.middle, truth, 0.5) + pinball(said.high, truth, 0.9)) / 3;
+double pinball(const Interval& reported, Duration truth) {
+  return (pinball(reported.low, truth, 0.1) + pinball(reported.middle, truth, 0.5) +
+          pinball(reported.high, truth, 0.9)) /
+         3;
 }
 
 }  // namespace
@@ -285,19 +287,19 @@ Replayed replay(const std::vector<TraceJob>& jobs, const ReplaySettings& setting
   return World(jobs, settings, clock).play();
 }
 
-Score score(const std::vector<Told>& told, bool corrected) {
+Score score(const std::vector<TracedEstimate>& estimates, bool corrected) {
   Score out;
   std::vector<double> widths;
   std::vector<Duration> before;
   std::multimap<Instant, Duration> expected;  // actual waits, by the instant at which they become known
-  for (const auto& one : told) {
+  for (const auto& one : estimates) {
     if (!one.known) continue;
-    const auto& said = corrected ? one.corrected : one.raw;
+    const auto& reported = corrected ? one.corrected : one.raw;
     ++out.n;
-    out.below += one.truth < said.low ? 1 : 0;
-    out.above += one.truth > said.high ? 1 : 0;
-    out.pinball_hours += pinball(said, one.truth);
-    widths.push_back(hours(said.high - said.low));
+    out.below += one.truth < reported.low ? 1 : 0;
+    out.above += one.truth > reported.high ? 1 : 0;
+    out.pinball_hours += pinball(reported, one.truth);
+    widths.push_back(hours(reported.high - reported.low));
     while (!expected.empty() && expected.begin()->first <= one.asked) {
       const auto truth = expected.extract(expected.begin()).mapped();
       before.insert(std::ranges::upper_bound(before, truth), truth);

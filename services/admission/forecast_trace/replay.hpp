@@ -34,7 +34,7 @@ struct ReplaySettings {
 };
 
 /// The estimate for one job, and its actual wait. Waits count from the estimate.
-struct Told {
+struct TracedEstimate {
   Instant asked{};
   Interval raw, corrected;
   Duration truth{};
@@ -42,7 +42,7 @@ struct Told {
   bool known = false;  ///< the job started, so `truth` is set
 };
 struct Replayed {
-  std::vector<Told> told;
+  std::vector<TracedEstimate> estimates;
   std::size_t jobs = 0, waited = 0;  ///< jobs of the trace, and those that did not start at once
   Duration longest{};                ///< longest wait
   std::vector<double> asking;        ///< seconds that each round of estimates took, for all of its jobs
@@ -59,6 +59,6 @@ struct Score {
   double median_width_hours = 0;
   double naive_pinball_hours = 0;  ///< the same for quantiles of all waits known by then, for comparison
 };
-[[nodiscard]] Score score(const std::vector<Told>& told, bool corrected);
+[[nodiscard]] Score score(const std::vector<TracedEstimate>& estimates, bool corrected);
 
 }  // namespace qm::admission::forecast

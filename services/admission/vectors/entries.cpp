@@ -67,12 +67,13 @@ std::string replay_return(const Json& record) {
     const bool found = cycle.waits(work.id) && cycle.active(work.id) == active;
     if (found != recorded.contains(key)) return fmt::format("{} active: {}, unlike what was recorded", key, active);
   }
-  const bool told = back.told && !entry["skipStatusUpdate"].boolean();
-  if (told != (expected["wantStatusUpdates"].integer() > 0)) return fmt::format("its status is written: {}", told);
+  const bool reports = back.reports && !entry["skipStatusUpdate"].boolean();
+  if (reports != (expected["wantStatusUpdates"].integer() > 0))
+    return fmt::format("its status is written: {}", reports);
   std::set<std::string> found, recorded;
   const auto wait =
       gate(record, "UnadmittedWorkloadsObservability") ? entry["quotaReservedReason"].string() : "Pending";
-  if (told) {
+  if (reports) {
     for (const auto& c : conditions_of(fate->second, wait, entry["inadmissibleMsg"].string())) found.insert(text_of(c));
     const auto& asked = expected["wantStatus"]["resourceRequests"];
     if (!(requests_of(world, work) == asked)) {
@@ -97,8 +98,8 @@ std::string replay_displacing(const Json& record) {
   }
   // The message of the nomination precedes it.
   const auto& text = expected["wantMessage"].string();
-  const auto said = text.substr(std::min(text.find(". "), text.size()));
-  if (found.told != said) return fmt::format("\"{}\" where \"{}\" was recorded", found.told, said);
+  const auto reported = text.substr(std::min(text.find(". "), text.size()));
+  if (found.message != reported) return fmt::format("\"{}\" where \"{}\" was recorded", found.message, reported);
   return expected["wantLastAssignmentNil"].boolean() ? "" : "the search through the flavors was to go on";
 }
 

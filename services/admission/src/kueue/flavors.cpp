@@ -330,7 +330,7 @@ Mode FlavorAssigner::choose(const Work& work, std::span<const std::size_t> sets,
       if (worst.mode == Mode::kNoFit && !never && !explain) continue;
       const auto part = fitting(work, cell, plus(amount, earlier));
       if (part.mode == Mode::kNoFit) here = std::max(here, never ? NoFit::kExceedsMaxQuota : NoFit::kWaitingForQuota);
-      if (explain) tell(work, cell, wanted, earlier, amount, part, attempt);
+      if (explain) add_refusal(work, cell, wanted, earlier, amount, part, attempt);
       attempt.value.level = std::max(attempt.value.level, part.level);
       // The least preferred cell determines the result. If preemption is preferred to borrowing, that may be a cell
       // that fits by borrowing while another one needs victims.
@@ -388,8 +388,8 @@ Assignment FlavorAssigner::explain(const Work& work, const Assignment* same_as) 
   return search(work, {}, same_as, true);
 }
 
-void FlavorAssigner::tell(const Work& work, Cell cell, Resource resource, std::int64_t earlier, std::int64_t asked,
-                          Fitting part, Attempt& attempt) const {
+void FlavorAssigner::add_refusal(const Work& work, Cell cell, Resource resource, std::int64_t earlier,
+                                 std::int64_t asked, Fitting part, Attempt& attempt) const {
   if (part.mode == Mode::kFit) return;
   const auto all = plus(earlier, asked), most = tree_.potential(work.queue, cell);
   Why why{.kind = Why::Kind::kInsufficient, .flavor = attempt.flavor, .resource = resource, .earlier = earlier};

@@ -38,7 +38,7 @@ Return returned(Fate fate, Requeue reason, bool strict, bool flavors_left) {
   out.at_once = flavors_left || (strict ? out.reason != Requeue::kNamespaceMismatch : soon);
   out.leads = preempts && !strict;
   out.closes_shape = !out.at_once && !strict && (reason == Requeue::kNoFit || reason == Requeue::kNoCandidates);
-  out.told = fate == Fate::kNotNominated || fate == Fate::kSkipped || fate == Fate::kGated;
+  out.reports = fate == Fate::kNotNominated || fate == Fate::kSkipped || fate == Fate::kGated;
   return out;
 }
 

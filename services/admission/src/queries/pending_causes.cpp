@@ -55,7 +55,7 @@ void explain_budget(const Tables& tables, const Workload& w, Instant now, std::v
 }
 void explain_backfill(const EngineState& state, const Workload& w, Instant now, std::vector<Cause>& causes) {
   const auto& queue = *state.tables.cluster_queues.find(w.cluster_queue);
-  if (state.options.rules.exact || queue.volcano) return;
+  if (state.options.rules.kueue_cycles || queue.volcano) return;
   const Duration waited = std::max(Duration{0}, now - w.waits_since());
   const auto rank = [&](const Workload& one) {
     const auto& of = *state.tables.cluster_queues.find(one.cluster_queue);

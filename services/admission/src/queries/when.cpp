@@ -196,14 +196,14 @@ Result<When> when(const Tables& rows, const Options& options, const WorkloadUid&
   const auto wait = [&](const std::optional<Instant>& at) { return at ? *at - now : settings.horizon; };
   const forecast::Interval raw{wait(estimate.p10), wait(estimate.p50), wait(estimate.p90)};
   const auto group = forecast::Correction::group_of(static_cast<double>(w->spec.total_gpu_milli()) / 1000);
-  auto told = start_correction(engine.tables()).corrected(raw, group);
+  auto estimated = start_correction(engine.tables()).corrected(raw, group);
   // A workload is not scheduled before its back-off ends.
   const Duration least = std::max(Duration{0}, w->not_before - now);
-  told = {std::max(least, told.low), std::max(least, told.middle), std::max(least, told.high)};
-  out.low = now + told.low;
-  if (estimate.p50) out.middle = now + told.middle;
-  if (estimate.p90) out.high = now + told.high;
-  if (estimate.p90) out.record = StartEstimate{w->attempt, now, raw, told, group};
+  estimated = {std::max(least, estimated.low), std::max(least, estimated.middle), std::max(least, estimated.high)};
+  out.low = now + estimated.low;
+  if (estimate.p50) out.middle = now + estimated.middle;
+  if (estimate.p90) out.high = now + estimated.high;
+  if (estimate.p90) out.record = StartEstimate{w->attempt, now, raw, estimated, group};
   return out;
 }
 

@@ -59,13 +59,13 @@ void Decisions::build(const std::map<QueueName, ClusterQueue>& queues, const std
     auto& quota = planted.fields[i];
     names_.add_tree(planted.cells[i]);
     quota.fair_sharing = rules_.fair_sharing;
-    quota.cheaper_plan_searches = rules_.exact ? 0 : rules_.cheaper_plan_searches;
+    quota.cheaper_plan_searches = rules_.kueue_cycles ? 0 : rules_.cheaper_plan_searches;
     quota.pods = names_.resources.find("pods");
     const auto root = std::ranges::find_if(pools, [&](const Cohort* pool) { return pool->name == quota.tree.name(0); });
     if (root == pools.end()) quota.topologies = nodes_.rules();
     if (root != pools.end()) {
       trees_.push_back(make_pool(static_cast<int>(i), queues, **root, std::move(quota)));
-    } else if (rules_.exact) {
+    } else if (rules_.kueue_cycles) {
       trees_.push_back(std::make_unique<CycleScheduler>(std::move(quota), shares()));
     } else {
       trees_.push_back(std::make_unique<ContinuousScheduler>(std::move(quota), shares()));
@@ -96,9 +96,9 @@ void Decisions::add_queue(const ClusterQueue& queue, bool idle, Instant now, kue
   out.quotas = offers_of(groups_at(queue, now), &out.rules.groups);
   out.rules.inactive = idle;
   out.rules.topology_only = nodes_.covers(out.rules);
-  out.rules.backfill = queue.backfill && !rules_.exact;
+  out.rules.backfill = queue.backfill && !rules_.kueue_cycles;
   out.rules.strict = queue.strategy == Strategy::kStrictFifo || out.rules.backfill;
-  if (queue.aging && !rules_.exact) ages_.add_rule(queue.name, *queue.aging);
+  if (queue.aging && !rules_.kueue_cycles) ages_.add_rule(queue.name, *queue.aging);
   out.rules.by_usage = queue.by_usage && rules_.usage.half_life > Duration{0};
   if (out.rules.by_usage) by_usage_.insert(queue.name);
   out.rules.within_cluster_queue = queue.within_cluster_queue;

@@ -304,7 +304,7 @@ bool Decisions::record_preemption(const WorkloadUid& by, const WorkloadUid& vict
 void Decisions::release_old_preemptions(const QueueName& queue, Instant now) {
   const int tree = tree_of(queue);
   auto* displacements = tree < 0 ? nullptr : scheduler(tree).displacements();
-  if (displacements != nullptr) displacements->relax(micros(now - rules_.rest));
+  if (displacements != nullptr) displacements->relax(micros(now - rules_.preemption_cooldown));
 }
 
 std::vector<std::pair<WorkloadUid, Preemptors>> Decisions::take_preemptors() {

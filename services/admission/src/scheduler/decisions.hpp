@@ -71,7 +71,7 @@ class Decisions {
   /// Whether batches can be undone row by row: for each changed row take_out(), then recall() and put() with the
   /// earlier row, then look_again() for the trees of both. Otherwise build() is required.
   [[nodiscard]] bool reversible() const {
-    return !rules_.exact && pools_.empty() && by_usage_.empty() && ages_.empty() && !nodes_.used();
+    return !rules_.kueue_cycles && pools_.empty() && by_usage_.empty() && ages_.empty() && !nodes_.used();
   }
   /// Removes the workload from its tree, and its preemptors, until recall() and put().
   void take_out(const Workload& w);
@@ -83,7 +83,7 @@ class Decisions {
   /// Schedules one tree. Afterwards the state of the tree includes the decisions. With topologies each workload of the
   /// tree is searched again, because other trees may have changed the nodes.
   [[nodiscard]] Scheduled decide(int tree, Instant now);
-  /// A workload arrived in or left the tree of the queue: preemptions older than Rules::rest no longer bind.
+  /// A workload arrived in or left the tree of the queue: preemptions older than Rules::preemption_cooldown no longer bind.
   void release_old_preemptions(const QueueName& queue, Instant now);
   /// Victims whose set of preemptors changed since the last call, with that set.
   [[nodiscard]] std::vector<std::pair<WorkloadUid, Preemptors>> take_preemptors();

@@ -64,8 +64,8 @@ class Runner {
   }
   static bool has_in(const Words& w, const std::string& word) { return std::find(w.begin(), w.end(), word) != w.end(); }
 
-  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age", "engine preemption-budget=1" or
-  // "engine adoption exact": starts a new engine with these settings.
+  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age", "engine disruptions-per-hour=1" or
+  // "engine adoption kueue-cycles": starts a new engine with these settings.
   Words restart_engine(const Words& w) {
     Options options;
     auto& rule = options.wait_for_pods_ready.emplace();
@@ -76,14 +76,14 @@ class Runner {
     if (const auto most = value_in(w, "limit", ""); !most.empty()) rule.most_requeues = std::stoi(most);
     rule.block_admission = has_in(w, "block");
     rule.keeps_age = has_in(w, "keeps-age");
-    if (has_in(w, "adoption")) {  // no placement service, and the rules of "exact"
+    if (has_in(w, "adoption")) {  // no placement service, and the rules of Kueue's cycles
       options = Options();
       options.places = false;
-      options.rules.exact = has_in(w, "exact");
+      options.rules.kueue_cycles = has_in(w, "kueue-cycles");
     }
-    if (const auto hourly = value_in(w, "preemption-budget", ""); !hourly.empty()) {  // sets only this
+    if (const auto hourly = value_in(w, "disruptions-per-hour", ""); !hourly.empty()) {  // sets only this
       options = Options();
-      options.preemption_budget_per_hour = std::stoll(hourly);
+      options.disruptions_per_hour = std::stoll(hourly);
     }
     engine_ = Engine(options);
     return {};

@@ -201,7 +201,7 @@ TEST(Remedies, EachAdmitsItsWorkloadAndTheStatedNumberOfOthers) {
       if (w.phase != Phase::kPending) continue;
       const bool waits_in_line = queue_position(without.engine.state(), w) > 1;
       for (const auto& remedy : remedies(fleet.engine.tables(), {}, uid, fleet.now)) {
-        const auto told = fmt::format("seed {}: {}: {}", seed, uid, remedy.message);
+        const auto failure = fmt::format("seed {}: {}: {}", seed, uid, remedy.message);
         Fleet with;
         fleet.copy_to(with);
         std::vector<Command> batch{Reconsider{}, remedy.change.objects};
@@ -209,18 +209,18 @@ TEST(Remedies, EachAdmitsItsWorkloadAndTheStatedNumberOfOthers) {
         with.step(batch);
         with.settle();
         with.engine.check_laws();
-        ASSERT_TRUE(runs(with.engine, uid)) << told;
+        ASSERT_TRUE(runs(with.engine, uid)) << failure;
         int others = 0, preempted = 0;
         for (const auto& [other, row] : with.engine.tables().workloads) {
           if (other == uid || row.ended()) continue;
           others += !runs(without.engine, other) && runs(with.engine, other) ? 1 : 0;
           preempted += runs(without.engine, other) && !runs(with.engine, other) ? 1 : 0;
         }
-        ASSERT_EQ(others, remedy.others) << told;
-        ASSERT_EQ(preempted, remedy.preempted) << told;
+        ASSERT_EQ(others, remedy.others) << failure;
+        ASSERT_EQ(preempted, remedy.preempted) << failure;
         // The text states both numbers.
-        EXPECT_EQ(remedy.message.find("it admits") != std::string::npos, others > 0) << told;
-        EXPECT_EQ(remedy.message.find("preempted") != std::string::npos, preempted > 0) << told;
+        EXPECT_EQ(remedy.message.find("it admits") != std::string::npos, others > 0) << failure;
+        EXPECT_EQ(remedy.message.find("preempted") != std::string::npos, preempted > 0) << failure;
         ++of_code[remedy.code];
         behind += waits_in_line ? 1 : 0;
       }

@@ -221,20 +221,21 @@ RC_GTEST_PROP(CorrectionProperty, MissRateConvergesToTarget, ()) {
   // The actual value is the middle times a factor that is unknown to the model and differs in each stretch of time.
   Correction correction;
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-  constexpr int kTold = 4000;
+  constexpr int kEstimates = 4000;
   int below = 0, above = 0;
-  for (std::uint64_t i = 0; i < kTold; ++i) {
+  for (std::uint64_t i = 0; i < kEstimates; ++i) {
     const Interval raw{minutes(50), minutes(60), minutes(70)};
-    const auto told = correction.corrected(raw, 0);
-    RC_ASSERT(told.low <= told.middle && told.middle <= told.high && told.low >= Duration::zero());
+    const auto corrected = correction.corrected(raw, 0);
+    RC_ASSERT(corrected.low <= corrected.middle && corrected.middle <= corrected.high &&
+              corrected.low >= Duration::zero());
     const double factor = 0.2 + chance(seed, i / 1000, 0) + chance(seed, i, 1);
     const Duration truth(static_cast<std::int64_t>(factor * 3.6e9));
-    below += truth < told.low ? 1 : 0;
-    above += truth > told.high ? 1 : 0;
-    correction.learn_low(raw, 0, truth < told.low);
-    correction.learn_high(raw, 0, truth > told.high);
+    below += truth < corrected.low ? 1 : 0;
+    above += truth > corrected.high ? 1 : 0;
+    correction.learn_low(raw, 0, truth < corrected.low);
+    correction.learn_high(raw, 0, truth > corrected.high);
   }
-  const double most = kTold * 0.1 + (std::log(8.0 * 8.0) + 0.25) / 0.05;
+  const double most = kEstimates * 0.1 + (std::log(8.0 * 8.0) + 0.25) / 0.05;
   RC_ASSERT(above <= most);
   RC_ASSERT(below <= most);
 }

@@ -45,7 +45,7 @@ ReplaySettings small() {
 TEST(Replay, IntervalsCoverTheirShareOfOutcomes) {
   const auto out = replay(random_trace(3000, 3), small(), no_clock);
   EXPECT_EQ(out.jobs, 3000U);
-  const auto corrected = score(out.told, true);
+  const auto corrected = score(out.estimates, true);
   RecordProperty("n", static_cast<int>(corrected.n));
   RecordProperty("held_percent", static_cast<int>(100 * corrected.held));
   ASSERT_GT(corrected.n, 200U);
@@ -60,7 +60,7 @@ TEST(Replay, IsDeterministicAndReplaysOtherRules) {
   settings.begin = hours(6);
   const auto key = [](const Replayed& out) {
     std::vector<Duration> all;
-    for (const auto& one : out.told) all.insert(all.end(), {one.raw.low, one.corrected.high, one.truth});
+    for (const auto& one : out.estimates) all.insert(all.end(), {one.raw.low, one.corrected.high, one.truth});
     return all;
   };
   const auto plain = key(replay(jobs, settings, no_clock));
@@ -89,8 +89,8 @@ void expect_played(const std::string& folder, std::size_t n, std::int64_t gpus) 
   settings.most = 8;
   settings.eta.futures = 8;
   const auto out = replay(*jobs, settings, no_clock);
-  const auto corrected = score(out.told, true);
-  EXPECT_EQ(corrected.n, out.told.size());
+  const auto corrected = score(out.estimates, true);
+  EXPECT_EQ(corrected.n, out.estimates.size());
   EXPECT_GT(corrected.n, 30U);
   EXPECT_GT(corrected.held, 0.4);
 }
@@ -103,7 +103,7 @@ TEST(Replay, ReplaysPhillyTrace) {
 
 TEST(Replay, EmptyHistoryHasNoScores) {
   EXPECT_EQ(score({}, true).n, 0U);
-  EXPECT_EQ(score({Told{}}, true).n, 0U);
+  EXPECT_EQ(score({TracedEstimate{}}, true).n, 0U);
 }
 
 TEST(Replay, NamesInvalidLine) {

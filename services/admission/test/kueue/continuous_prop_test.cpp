@@ -211,7 +211,7 @@ struct Plain {
   }
 };
 
-std::string said(const Outcome& outcome) {
+std::string reported(const Outcome& outcome) {
   // Admissions and preemptions are two lists: the order within each one counts.
   std::string out;
   for (const auto& one : outcome.admitted) out += fmt::format("+{} ", one.id);
@@ -315,9 +315,9 @@ struct World {
     for (std::size_t i = 0; i < trees.size(); ++i) {
       auto twin = rebuild(i);
       const auto wanted = sorted_like(plain[i]->run(now));
-      RC_ASSERT(said(trees[i].run(now)) == wanted);
-      RC_ASSERT(said(trees[i].run(now)).empty());
-      RC_ASSERT(said(twin.run(now)) == wanted);
+      RC_ASSERT(reported(trees[i].run(now)) == wanted);
+      RC_ASSERT(reported(trees[i].run(now)).empty());
+      RC_ASSERT(reported(twin.run(now)) == wanted);
       const auto& tree = trees[i].field().tree;
       for (Cell c = 0; c < tree.cells(); ++c) RC_ASSERT(!plain[i]->claims.empty() || tree.available(0, c) >= 0);
       for (Node n = 0; n < tree.size(); ++n) {
@@ -411,7 +411,7 @@ RC_GTEST_PROP(ContinuousLaws, OneQueueIsDecidedAsInCycles, ()) {
       rests = one.admitted.empty() && cycles.active_works() == before;
       std::ranges::move(one.admitted, std::back_inserter(in_cycles.admitted));
     }
-    RC_ASSERT(said(flowing.run(k)) == said(in_cycles));
+    RC_ASSERT(reported(flowing.run(k)) == reported(in_cycles));
   }
 }
 

@@ -24,10 +24,10 @@ std::string refused(const char* name, const char* value) {
 
 TEST(ClusterSettings, DefaultIsContinuousWithoutFairSharing) {
   const auto plain = taken({});
-  EXPECT_FALSE(plain.engine.rules.exact);
+  EXPECT_FALSE(plain.engine.rules.kueue_cycles);
   EXPECT_FALSE(plain.engine.rules.fair_sharing);
-  EXPECT_EQ(plain.engine.rules.rest, std::chrono::minutes(10));
-  EXPECT_EQ(plain.engine.preemption_budget_per_hour, 100);
+  EXPECT_EQ(plain.engine.rules.preemption_cooldown, std::chrono::minutes(10));
+  EXPECT_EQ(plain.engine.disruptions_per_hour, 100);
   EXPECT_TRUE(plain.engine.places);
   EXPECT_FALSE(plain.engine.wait_for_pods_ready);
 }
@@ -39,10 +39,10 @@ TEST(ClusterSettings, SelectRules) {
                              {"disruptions-per-hour", "7"},
                              {"placement", "none"}})
                           .engine;
-  EXPECT_TRUE(engine.rules.exact);
+  EXPECT_TRUE(engine.rules.kueue_cycles);
   EXPECT_TRUE(engine.rules.fair_sharing);
-  EXPECT_EQ(engine.rules.rest, std::chrono::seconds(90));
-  EXPECT_EQ(engine.preemption_budget_per_hour, 7);
+  EXPECT_EQ(engine.rules.preemption_cooldown, std::chrono::seconds(90));
+  EXPECT_EQ(engine.disruptions_per_hour, 7);
   EXPECT_FALSE(engine.places);
 }
 

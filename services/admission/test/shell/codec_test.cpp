@@ -486,8 +486,8 @@ TEST(AdmissionCodec, ReloadedShellIsEqual) {
   ASSERT_EQ(effects.answers.size(), 1U);
   ASSERT_TRUE(effects.answers[0].reply) << effects.answers[0].reply.error().to_string();
   // A budget that pays for one of two workloads, in dollars.
-  pb::CostEvent said;
-  auto& grant = *said.mutable_grant();
+  pb::CostEvent reported;
+  auto& grant = *reported.mutable_grant();
   grant.set_budget("lab");
   grant.set_sequence(1);
   grant.set_namespace_("team");
@@ -498,7 +498,7 @@ TEST(AdmissionCodec, ReloadedShellIsEqual) {
   allotment.set_to_us(micros(now + std::chrono::hours(1)));
   allotment.set_amount(85'000'000'000);
   grant.add_prices()->set_nano_usd_gpu_hour(10'000'000'000);
-  EXPECT_FALSE(step(input_of(Source::kBus, "qm.cost", said)).state.empty());
+  EXPECT_FALSE(step(input_of(Source::kBus, "qm.cost", reported)).state.empty());
   effects = step(job_input(testing::make_job("team", "a", "q", 8)));
   ASSERT_EQ(effects.events.size(), 2U);
   pb::WorkloadEvent event;

@@ -104,16 +104,16 @@ std::vector<Row> rows() {
 }
 
 TEST(KueueFields, EachFieldIsInPageOnce) {
-  std::set<std::pair<std::string, std::string>> told, known;
+  std::set<std::pair<std::string, std::string>> listed, known;
   for (const auto& row : rows()) {
-    EXPECT_TRUE(told.emplace(row.object, row.field).second) << row.object << " " << row.field << " is listed twice";
+    EXPECT_TRUE(listed.emplace(row.object, row.field).second) << row.object << " " << row.field << " is listed twice";
     EXPECT_TRUE(row.what == "obeyed" || row.what == "kept" || row.what == "refused") << row.field << ": " << row.what;
   }
   for (const auto& [object, fields] : known_fields()) {
     for (const auto& field : fields) known.emplace(object, field);
   }
-  for (const auto& [object, field] : known) EXPECT_TRUE(told.contains({object, field})) << object << " " << field;
-  for (const auto& [object, field] : told) EXPECT_TRUE(known.contains({object, field})) << object << " " << field;
+  for (const auto& [object, field] : known) EXPECT_TRUE(listed.contains({object, field})) << object << " " << field;
+  for (const auto& [object, field] : listed) EXPECT_TRUE(known.contains({object, field})) << object << " " << field;
 }
 
 TEST(KueueFields, EachTestOfPageExists) {
@@ -272,11 +272,11 @@ TEST(KueueFields, AdmissionCheckNamesItsController) {
 
 TEST(KueueFields, IgnoredFieldsAreWarned) {
   const auto queue = [](const std::string& more) {
-    const auto said = warnings_of(
+    const auto reported = warnings_of(
         "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: a}, spec: "
         "{namespaceSelector: {}, " +
         more + "}}");
-    return said.empty() ? std::string() : said.at(0);
+    return reported.empty() ? std::string() : reported.at(0);
   };
   EXPECT_NE(queue("concurrentAdmissionPolicy: {migration: {mode: RetainFirstAdmission}}")
                 .find("spec.concurrentAdmissionPolicy is without effect"),
@@ -334,10 +334,10 @@ TEST(KueueFields, UnsupportedKindsAreReported) {
        {"kueue.x-k8s.io/v1beta2 ProvisioningRequestConfig", "kueue.x-k8s.io/v1beta2 Workload", "v1 LimitRange"}) {
     const std::string text(kind);
     const auto space = text.find(' ');
-    const auto said = warnings_of(fmt::format("{{apiVersion: {}, kind: {}, metadata: {{name: a}}}}",
-                                              text.substr(0, space), text.substr(space + 1)));
-    ASSERT_EQ(said.size(), 1U) << kind;
-    EXPECT_NE(said[0].find("is not applied: admission reads "), std::string::npos) << said[0];
+    const auto reported = warnings_of(fmt::format("{{apiVersion: {}, kind: {}, metadata: {{name: a}}}}",
+                                                  text.substr(0, space), text.substr(space + 1)));
+    ASSERT_EQ(reported.size(), 1U) << kind;
+    EXPECT_NE(reported[0].find("is not applied: admission reads "), std::string::npos) << reported[0];
   }
 }
 

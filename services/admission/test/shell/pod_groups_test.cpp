@@ -122,7 +122,7 @@ class VolcanoPodGroups : public ::testing::Test {
       return w && w->phase == phase;
     });
   }
-  bool says(const std::string& name, const std::string& phase) {
+  bool shows(const std::string& name, const std::string& phase) {
     return qm::testing::wait_until([&] { return server_.get("team/" + name)["status"]["phase"].string() == phase; });
   }
   void members(const std::string& group) {
@@ -163,7 +163,7 @@ TEST_F(VolcanoPodGroups, GroupIsPendingForMinMemberBeforeAnyPodExists) {
   ASSERT_TRUE(is("other", Phase::kAdmitted));
   server_.put(pod_group("ring", kRing));
   ASSERT_TRUE(is("ring", Phase::kPending));
-  EXPECT_TRUE(says("ring", "Pending")) << "controllers create no pods in this phase";
+  EXPECT_TRUE(shows("ring", "Pending")) << "controllers create no pods in this phase";
   const auto waiting = *workload("ring");
   EXPECT_TRUE(waiting.spec.pods_expected);
   EXPECT_EQ(waiting.spec.total_pods(), 8);
@@ -177,7 +177,7 @@ TEST_F(VolcanoPodGroups, GroupIsPendingForMinMemberBeforeAnyPodExists) {
 
   server_.remove("team/other");
   ASSERT_TRUE(is("ring", Phase::kQuotaReserved));
-  EXPECT_TRUE(says("ring", "Inqueue"));
+  EXPECT_TRUE(shows("ring", "Inqueue"));
   EXPECT_EQ(why("ring").causes.at(0).code, "PodsPending");
   // Its minimum resources are reserved for it.
   server_.put(member("late", "", 10, 1));
@@ -190,7 +190,7 @@ TEST_F(VolcanoPodGroups, GroupIsPendingForMinMemberBeforeAnyPodExists) {
   ASSERT_EQ(started.spec.pod_sets.size(), 1U);
   EXPECT_EQ(started.spec.pod_sets[0].count, 8);
   EXPECT_EQ(started.spec.pod_sets[0].shape.cpu_milli, 8000);
-  EXPECT_TRUE(says("ring", "Running"));
+  EXPECT_TRUE(shows("ring", "Running"));
   EXPECT_FALSE(workload("ring-0")) << "its pods are not another workload";
   EXPECT_EQ(workload("late")->phase, Phase::kPending);
 }
@@ -202,16 +202,16 @@ TEST_F(VolcanoPodGroups, EvictedGroupIsSameWorkloadWithoutPods) {
   members("ring");
   ASSERT_TRUE(is("ring", Phase::kAdmitted));
   admit_pods("ring");
-  ASSERT_TRUE(says("ring", "Running"));
+  ASSERT_TRUE(shows("ring", "Running"));
   set_active("ring", false);
   ASSERT_TRUE(is("ring", Phase::kEvicting));
   for (int i = 0; i < 8; ++i) server_.remove(fmt::format("team/ring-{}", i));
   ASSERT_TRUE(is("ring", Phase::kPending));
   EXPECT_EQ(workload("ring")->attempt, 2);
-  EXPECT_TRUE(says("ring", "Pending"));
+  EXPECT_TRUE(shows("ring", "Pending"));
   set_active("ring", true);
   ASSERT_TRUE(is("ring", Phase::kQuotaReserved));
-  EXPECT_TRUE(says("ring", "Inqueue"));
+  EXPECT_TRUE(shows("ring", "Inqueue"));
   members("ring");
   EXPECT_TRUE(is("ring", Phase::kAdmitted));
   // A group is gone when its pods are deleted without an eviction; later pods of its name are another workload.
@@ -231,7 +231,7 @@ TEST_F(VolcanoPodGroups, AnotherProcessAdoptsGroups) {
   members("ring");
   ASSERT_TRUE(is("ring", Phase::kAdmitted));
   admit_pods("ring");
-  ASSERT_TRUE(says("second", "Inqueue"));
+  ASSERT_TRUE(shows("second", "Inqueue"));
   stop_watching();
   for (int i = 0; i < 8; ++i) server_.remove_silently(fmt::format("team/ring-{}", i));
   members("second");
@@ -265,7 +265,7 @@ TEST_F(VolcanoPodGroups, OnlyGroupsOfOurQueuesAreManaged) {
   EXPECT_FALSE(workload("ring"));
   pool();
   ASSERT_TRUE(is("ring", Phase::kQuotaReserved)) << "its queue was created later";
-  EXPECT_TRUE(says("unsized", "Inqueue")) << "it has nothing to be pending for";
+  EXPECT_TRUE(shows("unsized", "Inqueue")) << "it has nothing to be pending for";
   for (const char* name : {"of-a-job", "elsewhere", "unsized", "begun"}) EXPECT_FALSE(workload(name)) << name;
   EXPECT_TRUE(server_.get("team/elsewhere")["status"]["phase"].string().empty());
   EXPECT_TRUE(server_.get("team/of-a-job")["status"]["phase"].string().empty());
@@ -315,7 +315,7 @@ TEST_F(VolcanoPodGroups, UnsupportedFieldRejectsUntilCorrected) {
     EXPECT_NE(why("ring").summary.find(part), std::string::npos) << why("ring").summary;
   }
   EXPECT_EQ(workload("ring")->reason, "Rejected");
-  EXPECT_TRUE(says("ring", "Pending"));
+  EXPECT_TRUE(shows("ring", "Pending"));
   ASSERT_TRUE(says_so("True"));
   EXPECT_EQ(condition()["reason"].string(), "Rejected");
   EXPECT_EQ(condition()["message"].string(), workload("ring")->rejected());

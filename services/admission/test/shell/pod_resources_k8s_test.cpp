@@ -284,24 +284,25 @@ TEST_F(RealPodResources, TemplateSumsEqualThoseOfStoredPods) {
     const auto& ours = job.path("spec.template.spec");
     EXPECT_EQ(members_of(ours["nodeSelector"]), members_of(object["spec"]["nodeSelector"])) << spec.dump();
     EXPECT_EQ(items_of(ours["tolerations"]), items_of(object["spec"]["tolerations"])) << spec.dump();
-    const auto said = fmt::format("template {} in {}: {}\nstored as {}", tried, ns, spec.dump(), object["spec"].dump());
-    EXPECT_EQ(against, "") << said;
+    const auto reported =
+        fmt::format("template {} in {}: {}\nstored as {}", tried, ns, spec.dump(), object["spec"].dump());
+    EXPECT_EQ(against, "") << reported;
     const auto requests = total(object["spec"], "requests");
     const auto sums = config::requests_from_pod_spec(ours);
-    ASSERT_TRUE(sums) << said;
-    EXPECT_EQ(without_zeros(in_milli(*sums)), requests) << said;
+    ASSERT_TRUE(sums) << reported;
+    EXPECT_EQ(without_zeros(in_milli(*sums)), requests) << reported;
     auto resources = PodResources::read(ours);
     resources.set_defaults();
-    EXPECT_EQ(without_zeros(in_milli(resources.total_limits())), total(object["spec"], "limits")) << said;
+    EXPECT_EQ(without_zeros(in_milli(resources.total_limits())), total(object["spec"], "limits")) << reported;
     const auto shape = config::shape_from_pod_spec(ours);
-    ASSERT_TRUE(shape) << said;
+    ASSERT_TRUE(shape) << reported;
     const auto amount = [&](const char* name) {
       const auto found = requests.find(name);
       return found == requests.end() ? 0 : found->second;
     };
-    EXPECT_EQ(shape->cpu_milli, amount("cpu")) << said;
-    EXPECT_EQ(shape->memory_bytes, (amount("memory") + 999) / 1000) << said;
-    EXPECT_EQ(shape->gpu.whole * 1000, amount("nvidia.com/gpu")) << said;
+    EXPECT_EQ(shape->cpu_milli, amount("cpu")) << reported;
+    EXPECT_EQ(shape->memory_bytes, (amount("memory") + 999) / 1000) << reported;
+    EXPECT_EQ(shape->gpu.whole * 1000, amount("nvidia.com/gpu")) << reported;
     if (HasFailure()) break;  // one failing template is enough
   }
   defaults.stop();

@@ -194,9 +194,9 @@ TEST_P(ReferenceManifests, AdmittedPodsGetFlavorLabels) {
       Labels{{"nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"}, {"fabric.example.org/rate", "hdr"}},
       Labels{{"nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"}, {"gpu.nvidia.com/nvlink-enabled", "true"}});
   EXPECT_EQ(pod_effect(workload("train"), "main", engine_).node_selector, both);
-  const auto said = to_event(workload("train"), engine_);
-  const auto& told = said.spec().pod_sets(0).shape().node_selector();
-  EXPECT_EQ(Labels(told.begin(), told.end()), both);
+  const auto reported = to_event(workload("train"), engine_);
+  const auto& selector = reported.spec().pod_sets(0).shape().node_selector();
+  EXPECT_EQ(Labels(selector.begin(), selector.end()), both);
 }
 
 // S-079: accepted unchanged, and the stored object equals the file.

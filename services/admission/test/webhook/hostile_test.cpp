@@ -102,11 +102,11 @@ TEST(Hostile, AnswerWithManyErrorsIsBounded) {
   containers.pop_back();
   const auto answer = answered(with_object(R"({"spec":{"containers":[)" + containers + "]}}"));
   ASSERT_EQ(answer.status, 200);
-  const auto said = parsed(answer.body)["response"];
-  EXPECT_FALSE(said["allowed"].boolean(true));
-  EXPECT_EQ(said["status"]["details"]["causes"].size(), 50U);
+  const auto reported = parsed(answer.body)["response"];
+  EXPECT_FALSE(reported["allowed"].boolean(true));
+  EXPECT_EQ(reported["status"]["details"]["causes"].size(), 50U);
   EXPECT_LT(answer.body.size(), 64 * 1024U);
-  EXPECT_NE(said["status"]["message"].string().find("more"), std::string::npos);
+  EXPECT_NE(reported["status"]["message"].string().find("more"), std::string::npos);
 }
 
 TEST(Hostile, LargestAcceptedObjectIsAnsweredQuickly) {

@@ -440,7 +440,7 @@ TEST_F(RealWebhook, RestrictedNamespacesRefuseHostAccess) {  // S-364 S-365
   EXPECT_EQ((*made)["spec"]["schedulingGates"].size(), 1U) << "an allowed pod is gated all the same";
   struct Case {
     const char* name;
-    const char* says;
+    const char* shows;
     void (*change)(Json& spec);
   };
   const std::array<Case, 3> cases{
@@ -465,7 +465,7 @@ TEST_F(RealWebhook, RestrictedNamespacesRefuseHostAccess) {  // S-364 S-365
     const auto refused = client_->create(kPods, ns, bad);
     ASSERT_FALSE(refused) << c.name;
     EXPECT_EQ(refused.error().code, Code::kInvalid) << refused.error().to_string();
-    EXPECT_NE(refused.error().message.find(c.says), std::string::npos) << refused.error().message;
+    EXPECT_NE(refused.error().message.find(c.shows), std::string::npos) << refused.error().message;
   }
 }
 

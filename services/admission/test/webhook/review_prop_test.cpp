@@ -130,9 +130,9 @@ RC_GTEST_PROP(ReviewReader, AnswersAnyInput, ()) {
   RC_ASSERT(answer.status == 200 || answer.status == 400);
   RC_ASSERT(answer.body.size() < 256 * 1024U);
   if (answer.status != 200) return;
-  const auto said = Json::parse(answer.body);
-  RC_ASSERT(said.has_value());
-  RC_ASSERT((*said)["response"]["uid"].string() == Review::read(request.body)->uid());
+  const auto reported = Json::parse(answer.body);
+  RC_ASSERT(reported.has_value());
+  RC_ASSERT((*reported)["response"]["uid"].string() == Review::read(request.body)->uid());
 }
 
 RC_GTEST_PROP(ReviewReader, MutationIsIdempotent, ()) {

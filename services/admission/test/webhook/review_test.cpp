@@ -87,26 +87,26 @@ TEST(Review, ResponseHasUidAndPatch) {
   const auto review = *Review::read(review_of(kPod, "Pod"));
   auto changed = kPod;
   changed.set("spec").set("schedulerName", "quartermaster");
-  const auto said = parsed(answer(review, changed));
-  EXPECT_EQ(said["apiVersion"].string(), "admission.k8s.io/v1");
-  EXPECT_EQ(said["response"]["uid"].string(), "705ab4f5-6393-11e8-b7cc-42010a800002");
-  EXPECT_TRUE(said["response"]["allowed"].boolean());
-  EXPECT_EQ(said["response"]["patchType"].string(), "JSONPatch");
-  EXPECT_EQ(*from_base64(said["response"]["patch"].string()),
+  const auto reported = parsed(answer(review, changed));
+  EXPECT_EQ(reported["apiVersion"].string(), "admission.k8s.io/v1");
+  EXPECT_EQ(reported["response"]["uid"].string(), "705ab4f5-6393-11e8-b7cc-42010a800002");
+  EXPECT_TRUE(reported["response"]["allowed"].boolean());
+  EXPECT_EQ(reported["response"]["patchType"].string(), "JSONPatch");
+  EXPECT_EQ(*from_base64(reported["response"]["patch"].string()),
             R"([{"op":"add","path":"/spec/schedulerName","value":"quartermaster"}])");
   EXPECT_FALSE(parsed(answer(review, kPod))["response"].contains("patch")) << "no change, no patch";
 }
 
 TEST(Review, RefusalNamesEveryCauseAndRemedy) {
   const auto review = *Review::read(review_of(kPod, "Pod"));
-  const auto said = parsed(answer(review, Verdict{{{"gpu-node", "no node", "spec.nodeSelector", "add one"},
-                                                   {"required-labels", "no team", "metadata.labels", "set team"}},
-                                                  {{"gpu-share", "no cpu", "spec", "ask for some"}}}))["response"];
-  EXPECT_FALSE(said["allowed"].boolean(true));
-  EXPECT_EQ(said["status"]["code"].integer(), 422);
-  EXPECT_EQ(said["status"]["message"].string(), "no node (gpu-node): add one; no team (required-labels): set team");
-  EXPECT_EQ(said["status"]["details"]["causes"].size(), 2U);
-  EXPECT_EQ(said["warnings"].dump(), R"(["no cpu (gpu-share): ask for some"])");
+  const auto reported = parsed(answer(review, Verdict{{{"gpu-node", "no node", "spec.nodeSelector", "add one"},
+                                                       {"required-labels", "no team", "metadata.labels", "set team"}},
+                                                      {{"gpu-share", "no cpu", "spec", "ask for some"}}}))["response"];
+  EXPECT_FALSE(reported["allowed"].boolean(true));
+  EXPECT_EQ(reported["status"]["code"].integer(), 422);
+  EXPECT_EQ(reported["status"]["message"].string(), "no node (gpu-node): add one; no team (required-labels): set team");
+  EXPECT_EQ(reported["status"]["details"]["causes"].size(), 2U);
+  EXPECT_EQ(reported["warnings"].dump(), R"(["no cpu (gpu-share): ask for some"])");
   const auto held = parsed(answer(review, Verdict{{{"held", "held", "spec.suspend", "wait"}}, {}}))["response"];
   EXPECT_EQ(held["status"]["code"].integer(), 403);
   EXPECT_EQ(held["status"]["reason"].string(), "Forbidden");

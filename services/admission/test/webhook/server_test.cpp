@@ -56,9 +56,9 @@ TEST(WebhookServer, AnswersReviewsOverHttps) {  // S-369
   Running running;
   const auto mutated = running.post("/mutate?timeout=2s", review_of(kGpuPod, "Pod"));
   ASSERT_EQ(mutated.status, 200);
-  const auto said = parsed(mutated.body);
-  EXPECT_EQ(said["response"]["uid"].string(), "705ab4f5-6393-11e8-b7cc-42010a800002");
-  const auto patch = *from_base64(said["response"]["patch"].string());
+  const auto reported = parsed(mutated.body);
+  EXPECT_EQ(reported["response"]["uid"].string(), "705ab4f5-6393-11e8-b7cc-42010a800002");
+  const auto patch = *from_base64(reported["response"]["patch"].string());
   EXPECT_NE(patch.find(kAdmissionGate), std::string::npos) << patch;
   const auto judged = parsed(running.post("/validate", review_of(kGpuPod, "Pod")).body)["response"];
   EXPECT_FALSE(judged["allowed"].boolean(true));

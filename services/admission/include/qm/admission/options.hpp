@@ -28,7 +28,7 @@ struct Options {
   Duration eviction_grace = std::chrono::seconds(30);  ///< deadline of evictions that admission decides
   Duration retention = std::chrono::hours(24);         ///< of ended workloads with a deleted job
   std::size_t most_ended = 50000;                      ///< maximum of such rows; the oldest are removed first
-  std::int64_t preemption_budget_per_hour = 100;       ///< workloads that proposals of placement may evict, per hour
+  std::int64_t disruptions_per_hour = 100;             ///< workloads that proposals of placement may evict, per hour
   std::optional<PodsReady> wait_for_pods_ready;
   /// A placement service binds pods. Otherwise another scheduler binds all of them, and texts do not advise placement.
   bool places = true;

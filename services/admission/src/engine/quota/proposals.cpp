@@ -106,7 +106,7 @@ std::optional<Objection> check_proposal(const EngineState& state, const Workload
     out.kept.push_back(uid);
   }
   if (!out.reason.empty()) return out;
-  if (recent_preemptions(state) + std::ssize(c.victims) > state.options.preemption_budget_per_hour)
+  if (recent_preemptions(state) + std::ssize(c.victims) > state.options.disruptions_per_hour)
     return Objection{"EvictionBudget", {}};
   return std::nullopt;
 }

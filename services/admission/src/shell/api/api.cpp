@@ -391,9 +391,9 @@ class AdmissionService final : public pb::Admission::CallbackService {
                                   } else if (found->workload != nullptr) {
                                     uid = found->workload->spec.uid;
                                   } else {
-                                    const auto said = explain(engine_of(shell), *found, clock_.now()).explanation;
-                                    *response->mutable_unknown() = said.causes(0);
-                                    response->set_summary(said.summary());
+                                    const auto answer = explain(engine_of(shell), *found, clock_.now()).explanation;
+                                    *response->mutable_unknown() = answer.causes(0);
+                                    response->set_summary(answer.summary());
                                   }
                                 });
                                 if (!uid) return fail(uid.error());

@@ -162,8 +162,8 @@ class FlavorAssigner {
   struct Requests;
   [[nodiscard]] Assignment search(const Work& work, std::span<const std::int32_t> counts, const Assignment* same_as,
                                   bool explain) const;
-  void tell(const Work& work, Cell cell, Resource resource, std::int64_t earlier, std::int64_t asked, Fitting part,
-            Attempt& attempt) const;
+  void add_refusal(const Work& work, Cell cell, Resource resource, std::int64_t earlier, std::int64_t asked,
+                   Fitting part, Attempt& attempt) const;
   [[nodiscard]] Mode choose(const Work& work, std::span<const std::size_t> sets, const Requests& requests,
                             Resource resource, const Assignment* same_as, bool explain, Assignment& out) const;
   [[nodiscard]] bool assign_group(const Work& work, std::span<const std::size_t> sets,

@@ -36,7 +36,7 @@ struct Return {
   bool at_once = false;       ///< active in the next cycles; otherwise after a change
   bool leads = false;         ///< first in its queue, because its victims are leaving
   bool closes_shape = false;  ///< workloads of its shape are inadmissible too
-  bool told = false;          ///< its status has the reason
+  bool reports = false;       ///< the reason is written to its status
 };
 /// `strict`: of its queue. `flavors_left`: the flavor search has not finished.
 /// Source   Kueue, pkg/scheduler/scheduler.go requeueAndUpdate; pkg/cache/queue/cluster_queue.go RequeueIfNotPresent.
@@ -46,7 +46,7 @@ struct Return {
 /// restarts.
 struct Displacing {
   Requeue reason = Requeue::kGeneric;
-  std::string told;  ///< appended to the message of the workload
+  std::string message;  ///< appended to the message of the workload
 };
 [[nodiscard]] Displacing preempting(int issued, int failed);
 

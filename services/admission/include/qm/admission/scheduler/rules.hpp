@@ -16,10 +16,10 @@ struct UsageMemory {
 
 /// The rules by which admission is decided.
 struct Rules {
-  bool exact = false;         ///< in cycles, as Kueue decides; otherwise continuously
+  bool kueue_cycles = false;  ///< in cycles, as Kueue decides; otherwise continuously
   bool fair_sharing = false;  ///< admission order and choice of victims go by shares
   /// A victim may preempt its preemptor again once this time has passed and then a workload has arrived or ended.
-  Duration rest = std::chrono::minutes(10);
+  Duration preemption_cooldown = std::chrono::minutes(10);
   int cheaper_plan_searches = 20;  ///< searches for less expensive victims, for each preemption; not used in cycles
   UsageMemory usage;
   Duration restart = std::chrono::minutes(2);  ///< assumed time for a preempted workload to reach its saved state again
