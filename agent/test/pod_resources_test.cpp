@@ -79,7 +79,7 @@ class PodResourcesTest : public ::testing::Test {
     return out;
   }
   /// Waits without advancing time.
-  bool says(const std::vector<std::string>& wanted) {
+  bool shows(const std::vector<std::string>& wanted) {
     return wait_until([&] { return last() == wanted; });
   }
   /// True if `wanted` is the mapping after five polls of the kubelet, one every two seconds. Time advances once a
@@ -95,7 +95,7 @@ class PodResourcesTest : public ::testing::Test {
         clock.advance(std::chrono::seconds(2));
       }
     }
-    return says(wanted);
+    return shows(wanted);
   }
 
   bool asks_thrice() {

@@ -49,11 +49,11 @@ class Pass final : public service::Shell {
 /// Two hosts and a topic between them; reports the commits on either side.
 class Line {
  public:
-  Line(const std::string& setting, const std::string& conninfo, const std::string& name, std::function<void(int)> said,
-       std::function<void(int)> heard)
+  Line(const std::string& setting, const std::string& conninfo, const std::string& name,
+       std::function<void(int)> reported, std::function<void(int)> received)
       : topic_("bench." + name), bus_(must(bus::make_bus(setting))) {
-    speaker_ = host("speaker", conninfo, name, std::move(said));
-    listener_ = host("listener", conninfo, name, std::move(heard));
+    speaker_ = host("speaker", conninfo, name, std::move(reported));
+    listener_ = host("listener", conninfo, name, std::move(received));
   }
   ~Line() {
     speaker_->stop();
@@ -126,17 +126,17 @@ void pipeline(const std::string& setting, const std::string& conninfo) {
   std::string carrier;
   std::vector<double> rates;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    Target said, heard;
+    Target reported, received;
     Line line(
-        setting, conninfo, fresh_name(), [&](int) { said.add(); }, [&](int) { heard.add(); });
+        setting, conninfo, fresh_name(), [&](int) { reported.add(); }, [&](int) { received.add(); });
     carrier = line.carrier();
     for (int i = 0; i < kWarm; ++i) line.say(i);
-    heard.wait(kWarm);
+    received.wait(kWarm);
     const auto start = Clock::now();
     for (int i = kWarm; i < kWarm + kEvents; ++i) line.say(i);
-    said.wait(kWarm + kEvents);
+    reported.wait(kWarm + kEvents);
     const double committed = since(start);
-    heard.wait(kWarm + kEvents);
+    received.wait(kWarm + kEvents);
     rates.push_back(kEvents / since(start));
     std::cerr << "pipeline " << carrier << ": committed at " << kEvents / committed << "/s, effect at " << rates.back()
               << "/s\n";
@@ -151,12 +151,12 @@ void effect(const std::string& setting, int rate, const std::string& conninfo) {
   std::vector<std::pair<std::string, double>> figures;
   std::string carrier;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    std::vector<Clock::time_point> due(static_cast<std::size_t>(warm + events)), said = due, heard = due;
+    std::vector<Clock::time_point> due(static_cast<std::size_t>(warm + events)), reported = due, received = due;
     Target all;
     Line line(
-        setting, conninfo, fresh_name(), [&](int i) { said[static_cast<std::size_t>(i)] = Clock::now(); },
+        setting, conninfo, fresh_name(), [&](int i) { reported[static_cast<std::size_t>(i)] = Clock::now(); },
         [&](int i) {
-          heard[static_cast<std::size_t>(i)] = Clock::now();
+          received[static_cast<std::size_t>(i)] = Clock::now();
           all.add();
         });
     carrier = line.carrier();
@@ -169,9 +169,9 @@ void effect(const std::string& setting, int rate, const std::string& conninfo) {
     }
     all.wait(warm + events);
     std::vector<double> from_commit, from_due;
-    for (std::size_t i = static_cast<std::size_t>(warm); i < heard.size(); ++i) {
-      from_commit.push_back(std::chrono::duration<double, std::milli>(heard[i] - said[i]).count());
-      from_due.push_back(std::chrono::duration<double, std::milli>(heard[i] - due[i]).count());
+    for (std::size_t i = static_cast<std::size_t>(warm); i < received.size(); ++i) {
+      from_commit.push_back(std::chrono::duration<double, std::milli>(received[i] - reported[i]).count());
+      from_due.push_back(std::chrono::duration<double, std::milli>(received[i] - due[i]).count());
     }
     for (const double share : {0.5, 0.99}) {
       const auto p = share < 0.9 ? "p50" : "p99";

@@ -108,10 +108,10 @@ struct PlainServer::Impl {
         if (well) got.append(piece.data(), static_cast<std::size_t>(n));
         continue;
       }
-      const auto said = answer(std::string_view(got).substr(body->first, body->second));
+      const auto reported = answer(std::string_view(got).substr(body->first, body->second));
       got.erase(0, body->first + body->second);
       const auto out = fmt::format("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
-                                   said.size(), said);
+                                   reported.size(), reported);
       well = SSL_write(ssl.get(), out.data(), static_cast<int>(out.size())) > 0;
     }
     const std::scoped_lock lock(mutex);

@@ -81,12 +81,13 @@ struct Client::Impl {
   Error away(Error error, const std::string& service, const std::string& name) const {
     constexpr std::string_view kNoConnection = "failed to connect to all addresses";
     if (!error.remedy.empty()) return error;  // the service's own remedy
-    const auto said = error.message.starts_with(name + ": ") ? error.message.substr(name.size() + 2) : error.message;
-    if (said.find(kNoConnection) != std::string::npos) {
-      error.message = fmt::format("{}: no connection to {}: {}", name, service, said.substr(said.rfind(": ") + 2));
-    } else if (said.find(service) == std::string::npos) {
+    const auto message = error.message.starts_with(name + ": ") ? error.message.substr(name.size() + 2) : error.message;
+    if (message.find(kNoConnection) != std::string::npos) {
+      error.message =
+          fmt::format("{}: no connection to {}: {}", name, service, message.substr(message.rfind(": ") + 2));
+    } else if (message.find(service) == std::string::npos) {
       error.message = fmt::format("{}: {} at {}: {}", name, service, options.endpoints.services.at(service),
-                                  error.code == Code::kDeadlineExceeded ? "no answer in time" : said);
+                                  error.code == Code::kDeadlineExceeded ? "no answer in time" : message);
     }
     error.remedy =
         fmt::format("start the service, correct its address in {}, or increase --timeout", options.endpoints.file);

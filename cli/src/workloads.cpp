@@ -69,9 +69,9 @@ std::string eviction_text(const Context& context, const pb::EvictionOrder& evict
 /// Prints why no nodes have the capacity now. If no node can ever hold the pods, the service's explanation already
 /// contains that (Unschedulable) with its remedies, and nothing is printed.
 void print_nodes(const Context& context, const pb::Explanation& explanation, const pb::Unschedulable& shortfall) {
-  const bool said =
+  const bool named =
       std::ranges::any_of(explanation.causes(), [](const auto& c) { return c.code() == "Unschedulable"; });
-  if (shortfall.conflict().empty() || said) return;
+  if (shortfall.conflict().empty() || named) return;
   std::string demands;
   for (const auto& demand : shortfall.conflict()) demands += (demands.empty() ? "" : "; ") + printable(demand);
   if (shortfall.pod_set().empty()) {

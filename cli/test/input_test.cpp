@@ -14,14 +14,14 @@
 namespace qm::cli {
 namespace input_test {
 
-void expect_usage(const std::vector<std::string>& args, const std::string& says) {
+void expect_usage(const std::vector<std::string>& args, const std::string& shows) {
   // The endpoints file does not exist: a wrong command line is detected before the file is read.
   auto all = args;
   all.insert(all.begin(), {"--endpoints", "/nonexistent/endpoints.json"});
   const auto ran = qmctl(all);
   EXPECT_EQ(ran.code, kUsage) << ran.out << ran.err;
   EXPECT_EQ(ran.out, "");
-  EXPECT_NE(ran.err.find(says), std::string::npos) << "wanted: " << says << "\n" << ran.err;
+  EXPECT_NE(ran.err.find(shows), std::string::npos) << "wanted: " << shows << "\n" << ran.err;
   EXPECT_NE(ran.err.find("remedy: "), std::string::npos) << ran.err;
 }
 
@@ -60,10 +60,10 @@ TEST(Usage, WrongCommandLinesAreExplained) {
 
 TEST(Usage, FilesAreReadBeforeAnythingIsSent) {
   FakeSuite suite;
-  const auto refused = [&](const std::vector<std::string>& args, const std::string& says, const std::string& in = {}) {
+  const auto refused = [&](const std::vector<std::string>& args, const std::string& shows, const std::string& in = {}) {
     const auto ran = qmctl(suite, args, in);
     EXPECT_EQ(ran.code, kUsage) << ran.err;
-    EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find(shows), std::string::npos) << ran.err;
     EXPECT_NE(ran.err.find("field:  --file"), std::string::npos) << ran.err;
   };
   const auto good = suite.file("good.yaml", "kind: X\n");
@@ -80,11 +80,11 @@ TEST(Usage, FilesAreReadBeforeAnythingIsSent) {
 TEST(EndpointsFile, IsCheckedFieldByField) {
   const testing::TempDir dir;
   const auto file = dir.path() + "/e.json";
-  const auto refused = [&](const std::string& text, const std::string& says) {
+  const auto refused = [&](const std::string& text, const std::string& shows) {
     std::ofstream(file) << text;
     const auto ran = qmctl({"--endpoints", file, "list"});
     EXPECT_EQ(ran.code, kUsage) << ran.err;
-    EXPECT_NE(ran.err.find(says), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find(shows), std::string::npos) << ran.err;
     EXPECT_NE(ran.err.find("remedy:"), std::string::npos) << ran.err;
   };
   refused("", "cannot be read");

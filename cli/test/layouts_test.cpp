@@ -70,18 +70,18 @@ TEST(Recommend, FollowsTheTableThatItIsGiven) {
     ASSERT_TRUE(answer);
     const Json& all = (*answer)["comparison"];
     ASSERT_EQ(all.members().size(), 7U);
-    const auto says = [&](const char* dimension, const char* mig, const char* mps, const char* slicing) {
+    const auto shows = [&](const char* dimension, const char* mig, const char* mps, const char* slicing) {
       EXPECT_THAT(all[dimension]["mig"].string(), HasSubstr(mig)) << dimension;
       EXPECT_THAT(all[dimension]["mps"].string(), HasSubstr(mps)) << dimension;
       EXPECT_THAT(all[dimension]["time_slicing"].string(), HasSubstr(slicing)) << dimension;
     };
-    says("isolation", "hardware-enforced", "soft", "none");
-    says("memory", "dedicated", "limits", "shared");
-    says("overhead", "none", "low", "medium");
-    says("use case", "multi-tenant", "high-throughput", "dev/test");
-    says("gpu support", "A100, H100, H200", "all CUDA", "all CUDA");
-    says("configuration complexity", "medium", "low", "low");
-    says("recommended for", "multi-tenant", "single-tenant", "non-production");
+    shows("isolation", "hardware-enforced", "soft", "none");
+    shows("memory", "dedicated", "limits", "shared");
+    shows("overhead", "none", "low", "medium");
+    shows("use case", "multi-tenant", "high-throughput", "dev/test");
+    shows("gpu support", "A100, H100, H200", "all CUDA", "all CUDA");
+    shows("configuration complexity", "medium", "low", "low");
+    shows("recommended for", "multi-tenant", "single-tenant", "non-production");
   }
 }
 

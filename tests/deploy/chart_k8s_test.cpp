@@ -381,7 +381,7 @@ TEST_F(Chart, InstallsUpgradesRollsBackAndUninstalls) {
   (void)client().remove(kDefinitions, "", own, {});
   ASSERT_TRUE(testing::wait_until([&] { return !client().get(kDefinitions, "", own).has_value(); }));
 
-  // A kwok node runs a pod until it is told to end; hooks must end by themselves.
+  // A kwok node runs a pod until it gets SIGTERM; hooks must end by themselves.
   const std::vector<std::string> common{chart(),
                                         "-f",
                                         values("trial"),

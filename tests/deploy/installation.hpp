@@ -4,8 +4,10 @@
 #include "support.hpp"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <string>
@@ -63,7 +65,7 @@ class Installation {
   /// Names of the pods of a Job that have a node.
   std::vector<std::string> bound(const std::string& job);
   /// The output of users and programs, for a failure.
-  std::string told();
+  std::string logs();
 
   /// A call of the chart's accounts in the API server's audit log: verb, group, resource/subresource, name, code.
   struct Call {
@@ -94,6 +96,25 @@ class Installation {
   Json ports_;
   std::map<std::uint64_t, std::streamoff> read_;  ///< of the audit logs, by inode: the read position
   std::vector<Call> calls_;
+};
+
+/// A test on the shared installation. A failure prints the logs of its pods.
+class InstallationTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    suite_ = Installation::shared(&why);
+    // A test that has already failed cannot be skipped and would continue.
+    ASSERT_TRUE(suite_ != nullptr || !HasFailure()) << why;
+    if (suite_ == nullptr) GTEST_SKIP() << why;
+  }
+  void TearDown() override {
+    if (suite_ != nullptr && HasFailure()) std::fprintf(stderr, "%s\n", suite_->logs().c_str());
+  }
+  Installation& suite() { return *suite_; }
+
+ private:
+  Installation* suite_ = nullptr;
 };
 
 }  // namespace qm::deploy

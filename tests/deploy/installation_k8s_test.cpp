@@ -108,7 +108,7 @@ Installation* Installation::shared(std::string* why_not) {
     if (!why.empty()) return nullptr;
     std::unique_ptr<Installation> made(new Installation());
     const auto begun = made->make();
-    EXPECT_TRUE(begun) << begun.error().to_string() << "\n" << made->told();
+    EXPECT_TRUE(begun) << begun.error().to_string() << "\n" << made->logs();
     if (!begun) why = "the installation failed";
     return begun ? std::move(made) : nullptr;
   }();
@@ -269,7 +269,7 @@ std::vector<std::string> Installation::bound(const std::string& job) {
   return out;
 }
 
-std::string Installation::told() {
+std::string Installation::logs() {
   std::string out;
   if (kubelet_ == nullptr) return out;
   for (const char* service : kServiceNames) {

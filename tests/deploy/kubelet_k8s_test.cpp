@@ -41,7 +41,7 @@ struct Container {
   std::unique_ptr<testing::Process> process;
   std::string began, log;
   std::optional<int> exit;
-  bool ready = false, told = false;
+  bool ready = false, signaled = false;
   std::optional<Clock::time_point> unwell;  ///< since when the probe fails
   int restarts = 0;
 
@@ -65,13 +65,13 @@ struct Pod {
   View view;
   std::vector<Container> containers;
   bool prepared = false;
-  std::optional<Clock::time_point> told;
+  std::optional<Clock::time_point> signaled;
   std::string written;  ///< the status as it was last sent, without times
 
   [[nodiscard]] bool ready() const {
     return prepared && !containers.empty() && std::ranges::all_of(containers, &Container::ready);
   }
-  [[nodiscard]] bool serves() const { return ready() && (!told || Clock::now() - *told < kLeaves); }
+  [[nodiscard]] bool serves() const { return ready() && (!signaled || Clock::now() - *signaled < kLeaves); }
   [[nodiscard]] std::string component() const { return kube::label(object, "app.kubernetes.io/component"); }
 };
 
@@ -101,9 +101,9 @@ struct Kubelet::Impl {
   std::map<std::string, std::string> services;  ///< addresses, by name
   std::map<std::string, Json> seen_services;    ///< by name
   std::mutex serving_mutex;
-  std::map<std::string, std::vector<std::string>> serving;  ///< pods that serve, by "service:port"
-  std::map<std::string, std::size_t> turn;                  ///< next pod of a Service
-  std::map<std::string, std::vector<std::string>> said;     ///< log files by component
+  std::map<std::string, std::vector<std::string>> serving;   ///< pods that serve, by "service:port"
+  std::map<std::string, std::size_t> turn;                   ///< next pod of a Service
+  std::map<std::string, std::vector<std::string>> reported;  ///< log files by component
   std::vector<std::unique_ptr<Relay>> relays;
   std::map<std::string, bool> relayed;
   int next_pod = 1, next_service = 1;
@@ -217,7 +217,7 @@ struct Kubelet::Impl {
       Container container;
       container.spec = spec;
       container.log = fmt::format("{}/{}.{}.log", folder.path(), kube::name_of(pod.object), spec["name"].string());
-      said[pod.component()].push_back(container.log);
+      reported[pod.component()].push_back(container.log);
       pod.containers.push_back(std::move(container));
     }
     pod.prepared = true;
@@ -250,11 +250,11 @@ struct Kubelet::Impl {
     const bool ends = !pod.object.path("metadata.deletionTimestamp").is_null();
     const bool over = pod.object["spec"]["restartPolicy"].string() == "Never";
     if (!pod.prepared && !ends) begin_pod(pod);
-    if (ends && !pod.told) pod.told = Clock::now();
+    if (ends && !pod.signaled) pod.signaled = Clock::now();
     for (auto& container : pod.containers) {
       const auto first = std::chrono::seconds(container.spec.path("lifecycle.preStop.sleep.seconds").integer(0));
-      if (!pod.told || container.told || Clock::now() - *pod.told < first) continue;
-      container.told = true;
+      if (!pod.signaled || container.signaled || Clock::now() - *pod.signaled < first) continue;
+      container.signaled = true;
       if (container.process && container.process->running()) container.process->signal(SIGTERM);
     }
     const auto grace = std::chrono::seconds(pod.object["spec"]["terminationGracePeriodSeconds"].integer(30));
@@ -269,7 +269,7 @@ struct Kubelet::Impl {
       if (!container.process && !ends && !(over && container.exit)) run(pod, container);
       if (!container.process) continue;
       runs = true;
-      if (pod.told && Clock::now() - *pod.told > grace) container.process->signal(SIGKILL);
+      if (pod.signaled && Clock::now() - *pod.signaled > grace) container.process->signal(SIGKILL);
       if (!ends) container.probed(answers(pod, container.spec["readinessProbe"]));
     }
     if (ends && !runs) {
@@ -286,7 +286,7 @@ struct Kubelet::Impl {
     if (!pod.prepared) return;
     const bool done = over && std::ranges::all_of(pod.containers, [](const auto& c) { return c.exit.has_value(); });
     const bool well = std::ranges::all_of(pod.containers, [](const auto& c) { return c.exit.value_or(0) == 0; });
-    std::string print = fmt::format("{} {} {}", done, well, pod.told.has_value());
+    std::string print = fmt::format("{} {} {}", done, well, pod.signaled.has_value());
     Json containers = Json::array();
     for (const auto& c : pod.containers) {
       Json state = c.process ? Json::object({{"running", Json::object({{"startedAt", c.began}})}})
@@ -311,7 +311,7 @@ struct Kubelet::Impl {
     }
     // The API does not allow a loopback address for a pod.
     const std::string ip = "10" + pod.view.address.substr(3);
-    const auto told = client.merge_patch(
+    const auto updated = client.merge_patch(
         kube::resources::kPods, ns, kube::name_of(pod.object),
         Json::object({{"status", Json::object({{"phase", done ? (well ? "Succeeded" : "Failed") : "Running"},
                                                {"podIP", ip},
@@ -320,7 +320,7 @@ struct Kubelet::Impl {
                                                {"conditions", std::move(conditions)},
                                                {"containerStatuses", std::move(containers)}})}}),
         "status");
-    if (told) pod.written = print;
+    if (updated) pod.written = print;
   }
 
   void look() {
@@ -387,7 +387,8 @@ std::vector<Kubelet::Seen> Kubelet::pods(const std::string& component) const {
   std::vector<Seen> out;
   for (const auto& [uid, pod] : impl_->pods) {
     if (!component.empty() && pod.component() != component) continue;
-    Seen seen{kube::name_of(pod.object), pod.component(), pod.view.address, 0, pod.ready(), pod.told.has_value(), 0};
+    Seen seen{
+        kube::name_of(pod.object), pod.component(), pod.view.address, 0, pod.ready(), pod.signaled.has_value(), 0};
     if (!pod.containers.empty()) {
       const auto& first = pod.containers.front();
       seen.pid = first.process ? static_cast<int>(first.process->pid()) : 0;
@@ -409,7 +410,7 @@ void Kubelet::signal(const std::string& pod, int number) {
 std::string Kubelet::logs(const std::string& component) const {
   const std::lock_guard lock(impl_->mutex);
   std::string out;
-  for (const auto& file : impl_->said[component]) out += "---- " + file + "\n" + testing::read_file(file);
+  for (const auto& file : impl_->reported[component]) out += "---- " + file + "\n" + testing::read_file(file);
   return out;
 }
 

@@ -8,23 +8,9 @@ namespace story_k8s_test {
 using namespace std::chrono_literals;
 constexpr auto kPatience = 90s;
 
-class Operator : public ::testing::Test {
+class Operator : public InstallationTest {
  protected:
-  void SetUp() override {
-    std::string why;
-    suite_ = Installation::shared(&why);
-    // A test that has already failed cannot be skipped and would continue.
-    ASSERT_TRUE(suite_ != nullptr || !HasFailure()) << why;
-    if (suite_ == nullptr) GTEST_SKIP() << why;
-  }
-  void TearDown() override {
-    if (suite_ != nullptr && HasFailure()) std::fprintf(stderr, "%s\n", suite_->told().c_str());
-  }
-  Installation& suite() { return *suite_; }
   static bool eventually(const std::function<bool()>& condition) { return testing::wait_until(condition, kPatience); }
-
- private:
-  Installation* suite_ = nullptr;
 };
 
 TEST_F(Operator, InstallsAndAJobIsHeldAdmittedBoundRunChargedAndExplained) {

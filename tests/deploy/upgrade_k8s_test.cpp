@@ -18,29 +18,19 @@ constexpr auto kPatience = 110s;
 /// ADR 0014: the limit for a takeover after a crash of the leader.
 constexpr auto kTakeover = 5s;
 
-class Rolling : public ::testing::Test {
+class Rolling : public InstallationTest {
  protected:
   void SetUp() override {
-    std::string why;
-    suite_ = Installation::shared(&why);
-    // A test that has already failed cannot be skipped and would continue.
-    ASSERT_TRUE(suite_ != nullptr || !HasFailure()) << why;
-    if (suite_ == nullptr) GTEST_SKIP() << why;
+    InstallationTest::SetUp();
+    if (IsSkipped() || HasFailure()) return;
     ASSERT_TRUE(eventually([this] { return suite().all_ready("admission", 2); }));
   }
-  void TearDown() override {
-    if (suite_ != nullptr && HasFailure()) std::fprintf(stderr, "%s\n", suite_->told().c_str());
-  }
-  Installation& suite() { return *suite_; }
   static bool eventually(const std::function<bool()>& condition) { return testing::wait_until(condition, kPatience); }
   Json lease(const std::string& service) {
     const auto found =
         suite().api().get(kube::resources::kLeases, suite().ns(), fmt::format("quartermaster-{}-default", service));
     return found ? (*found)["spec"] : Json();
   }
-
- private:
-  Installation* suite_ = nullptr;
 };
 
 /// Creates pods that the webhooks review, one after the other and two at a time, until stop. In the tenant's

@@ -14,22 +14,15 @@ const kube::Resource kClusterRoles{"rbac.authorization.k8s.io", "v1", "clusterro
 const kube::Resource kRoles{"rbac.authorization.k8s.io", "v1", "roles", true};
 const kube::Resource kSecrets{"", "v1", "secrets", true};
 
-class UsedRights : public ::testing::Test {
+class UsedRights : public InstallationTest {
  protected:
   void SetUp() override {
-    std::string why;
-    suite_ = Installation::shared(&why);
-    // A test that has already failed cannot be skipped and would continue.
-    ASSERT_TRUE(suite_ != nullptr || !HasFailure()) << why;
-    if (suite_ == nullptr) GTEST_SKIP() << why;
-    if (!suite_->audit()) GTEST_SKIP() << "the API server writes no audit log: start it with QM_KUBE_AUDIT=1";
+    InstallationTest::SetUp();
+    if (IsSkipped() || HasFailure()) return;
+    if (!suite().audit()) GTEST_SKIP() << "the API server writes no audit log: start it with QM_KUBE_AUDIT=1";
     const Ran queues = suite().kubectl_apply(Installation::kQueues);
     ASSERT_EQ(queues.code, 0) << queues.output;
   }
-  void TearDown() override {
-    if (suite_ != nullptr && HasFailure()) std::fprintf(stderr, "%s\n", suite_->told().c_str());
-  }
-  Installation& suite() { return *suite_; }
   static bool eventually(const std::function<bool()>& condition) { return testing::wait_until(condition, kPatience); }
 
   /// The permissions of the release, read from the API server.
@@ -267,9 +260,6 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     qmctl({"top"});
     qmctl({"prices"});
   }
-
- private:
-  Installation* suite_ = nullptr;
 };
 
 TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {

@@ -32,7 +32,7 @@ Result<Received> listen(const std::string& carrier, const std::string& uid) {
   options.topics = {"qm.workload", "qm.placement"};
   options.cursor = [](const bus::TopicPartition&) { return -1; };
   QM_ASSIGN(const auto consumer, bus->consumer(std::move(options)));
-  Received heard;
+  Received received;
   const bool over = testing::wait_until(
       [&] {
         const auto messages = consumer->poll(100, 200ms);
@@ -44,18 +44,18 @@ Result<Received> listen(const std::string& carrier, const std::string& uid) {
           if (!envelope.ParseFromString(message.value)) continue;
           if (envelope.topic() == "qm.workload" && workload.ParseFromString(envelope.payload())) {
             if (workload.spec().uid() == uid)
-              heard.say(heard.workload, pb::WorkloadPhase_Name(workload.phase()), envelope.occurred_us());
+              received.say(received.workload, pb::WorkloadPhase_Name(workload.phase()), envelope.occurred_us());
           } else if (envelope.topic() == "qm.placement" && placement.ParseFromString(envelope.payload())) {
             if (placement.assignment().uid() == uid)
-              heard.say(heard.placement, pb::AssignmentState_Name(placement.assignment().state()),
-                        envelope.occurred_us());
+              received.say(received.placement, pb::AssignmentState_Name(placement.assignment().state()),
+                           envelope.occurred_us());
           }
         }
-        return heard.at_us.contains("FINISHED") && heard.at_us.contains("RELEASED");
+        return received.at_us.contains("FINISHED") && received.at_us.contains("RELEASED");
       },
       90s);
   if (!over) return fail(Code::kDeadlineExceeded, "received no end of {}", uid);
-  return heard;
+  return received;
 }
 
 // S-076: Queued, QuotaReserved, Admitted, Bound in that order: stored in PostgreSQL, and published on Kafka.
@@ -72,14 +72,14 @@ TEST(Order, AStartIsPublishedOnKafkaAndStoredInPostgresInOrder) {
     if (workload) uid = workload->state().spec().uid();
     return !uid.empty();
   }));
-  const auto heard = listen(std::string("kafka:") + kafka, uid);
-  ASSERT_TRUE(heard) << heard.error().to_string();
+  const auto received = listen(std::string("kafka:") + kafka, uid);
+  ASSERT_TRUE(received) << received.error().to_string();
   using Steps = std::vector<std::string>;
-  EXPECT_EQ(heard->workload, (Steps{"PENDING", "QUOTA_RESERVED", "ADMITTED", "FINISHED"}));
-  EXPECT_EQ(heard->placement, (Steps{"RESERVED", "BOUND", "RELEASED"}));
+  EXPECT_EQ(received->workload, (Steps{"PENDING", "QUOTA_RESERVED", "ADMITTED", "FINISHED"}));
+  EXPECT_EQ(received->placement, (Steps{"RESERVED", "BOUND", "RELEASED"}));
   const Steps order = {"PENDING", "QUOTA_RESERVED", "RESERVED", "ADMITTED", "BOUND", "FINISHED"};
   for (std::size_t i = 1; i < order.size(); ++i)
-    EXPECT_LE(heard->at_us.at(order[i - 1]), heard->at_us.at(order[i])) << order[i - 1] << " before " << order[i];
+    EXPECT_LE(received->at_us.at(order[i - 1]), received->at_us.at(order[i])) << order[i - 1] << " before " << order[i];
 
   auto sql = pg::Connection::open((*suite)->postgres(), {.application_name = "order"});
   ASSERT_TRUE(sql) << sql.error().to_string();

@@ -17,22 +17,13 @@ constexpr int kGpus = kNodes * 8;
 constexpr double kSlow = 1, kFast = 60;  // domain seconds a second
 constexpr int kUnreachable = 3;          // qmctl's exit code
 
-class Outage : public ::testing::Test {
+class Outage : public SharedSuite<Outage> {
+ public:
+  static std::vector<std::string> flags() {
+    return {"--nodes", std::to_string(kNodes), "--speed", std::to_string(static_cast<int>(kFast))};
+  }
+
  protected:
-  static void SetUpTestSuite() {
-    auto up = Suite::up({"--nodes", std::to_string(kNodes), "--speed", std::to_string(static_cast<int>(kFast))});
-    ASSERT_TRUE(up) << up.error().to_string();
-    shared() = std::move(*up);
-  }
-  static void TearDownTestSuite() { shared().reset(); }
-  void SetUp() override { ASSERT_NE(shared(), nullptr) << "the suite is not up"; }
-
-  static std::unique_ptr<Suite>& shared() {
-    static std::unique_ptr<Suite> suite;
-    return suite;
-  }
-  static Suite& suite() { return *shared(); }
-
   void set_clock(double factor) {
     const auto done = suite().clock(factor);
     ASSERT_TRUE(done) << done.error().to_string();

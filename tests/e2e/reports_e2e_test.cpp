@@ -18,13 +18,13 @@ namespace reports_e2e_test {
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
-class UserReports : public ::testing::Test {
- protected:
+class UserReports : public SharedSuite<UserReports> {
+ public:
+  static std::vector<std::string> flags() { return {"--nodes", "2", "--speed", "20"}; }
   static void SetUpTestSuite() {
     if (!testing::shared_dir()) return;
-    auto up = Suite::up({"--nodes", "2", "--speed", "20"});
-    ASSERT_TRUE(up) << up.error().to_string();
-    shared() = std::move(*up);
+    SharedSuite::SetUpTestSuite();
+    ASSERT_NE(shared(), nullptr) << "the suite is not up";
     for (const char* flavor : {"fx", "gpu"}) {
       const auto made = create(*Json::parse(fmt::format(
           R"({{"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "metadata": {{"name": "{}"}}, "spec": {{}}}})",
@@ -33,10 +33,11 @@ class UserReports : public ::testing::Test {
     }
     created().clear();
   }
-  static void TearDownTestSuite() { shared().reset(); }
+
+ protected:
   void SetUp() override {
     if (!testing::shared_dir()) GTEST_SKIP() << testing::no_shared();
-    ASSERT_NE(shared(), nullptr) << "the suite is not up";
+    SharedSuite::SetUp();
   }
   /// Deletes the objects of the test, so that the next test has the whole fleet.
   void TearDown() override {
@@ -44,11 +45,6 @@ class UserReports : public ::testing::Test {
     remove_created();
   }
 
-  static std::unique_ptr<Suite>& shared() {
-    static std::unique_ptr<Suite> suite;
-    return suite;
-  }
-  static Suite& suite() { return *shared(); }
   static std::vector<std::string>& created() {
     static std::vector<std::string> targets;
     return targets;
@@ -142,13 +138,13 @@ class UserReports : public ::testing::Test {
   static bool has(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
   /// Within a time limit the output of `why` contains all of these words.
   static void expect_why(const std::string& name, const std::vector<std::string>& words) {
-    std::string said;
+    std::string reported;
     EXPECT_TRUE(eventually([&] {
-      said = why(name);
-      return std::ranges::all_of(words, [&](const auto& word) { return has(said, word); });
+      reported = why(name);
+      return std::ranges::all_of(words, [&](const auto& word) { return has(reported, word); });
     })) << fmt::format("{}", fmt::join(words, ", "))
         << " are not in\n"
-        << said;
+        << reported;
   }
   static pb::WorkloadPhase phase(const std::string& name) {
     const auto found = suite().workload(name, "default");

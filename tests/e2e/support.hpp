@@ -8,6 +8,8 @@
 #include "quartermaster/v1/placement_service.pb.h"
 #include "quartermaster/v1/telemetry_service.pb.h"
 
+#include <gtest/gtest.h>
+
 #include <chrono>
 #include <csignal>
 #include <functional>
@@ -131,6 +133,27 @@ class Suite {
   Json endpoints_;
   std::map<std::string, Program> programs_;  ///< of stopped services
   std::map<std::string, std::unique_ptr<testing::Process>> restarted_;
+};
+
+/// A test with a suite that all tests of the class `Case` share. `Case::flags()` are the flags of the demo's driver.
+template <class Case>
+class SharedSuite : public ::testing::Test {
+ public:
+  static void SetUpTestSuite() {
+    auto up = Suite::up(Case::flags());
+    ASSERT_TRUE(up) << up.error().to_string();
+    shared() = std::move(*up);
+  }
+  static void TearDownTestSuite() { shared().reset(); }
+
+ protected:
+  void SetUp() override { ASSERT_NE(shared(), nullptr) << "the suite is not up"; }
+  /// Null if the suite did not start.
+  static std::unique_ptr<Suite>& shared() {
+    static std::unique_ptr<Suite> suite;
+    return suite;
+  }
+  static Suite& suite() { return *shared(); }
 };
 
 }  // namespace qm::e2e

@@ -1,6 +1,7 @@
 // Two replicas of each service: leaders are killed, stopped and replaced during work. Callers use any replica, retry
 // only UNAVAILABLE answers, and observe no other effect.
 #include "qm/rpc/channel.hpp"
+#include "qm/testing/latencies.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/capacity_service.grpc.pb.h"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
@@ -26,17 +27,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kTakeover = 5s;
 constexpr double kFast = 60;
 constexpr const char* kLost = "another replica is the leader now holder";
-
-std::int64_t ms_since(Clock::time_point begin) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
-}
-
-std::string figures(std::vector<std::int64_t> ms) {
-  std::ranges::sort(ms);
-  std::string all;
-  for (const auto one : ms) all += fmt::format(" {}", one);
-  return fmt::format("n {} p50 {} max {} ms:{}", ms.size(), ms[ms.size() / 2], ms.back(), all);
-}
 
 /// Reads from one service, alternating between its two replicas, each over its own connection; a read is retried only
 /// after an UNAVAILABLE answer.
@@ -93,7 +83,7 @@ class Reader {
             fmt::format("{}: {} {}", service_, static_cast<int>(status.error_code()), status.error_message()));
       }
       ++calls_;
-      longest_ = std::max<std::int64_t>(longest_, ms_since(begin));
+      longest_ = std::max<std::int64_t>(longest_, testing::ms_since(begin));
       pause();
     }
   }
@@ -107,21 +97,13 @@ class Reader {
   std::jthread thread_;
 };
 
-class Takeover : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    auto up = Suite::up({"--nodes", "4", "--replicas", "2", "--speed", std::to_string(static_cast<int>(kFast))});
-    ASSERT_TRUE(up) << up.error().to_string();
-    shared() = std::move(*up);
+class Takeover : public SharedSuite<Takeover> {
+ public:
+  static std::vector<std::string> flags() {
+    return {"--nodes", "4", "--replicas", "2", "--speed", std::to_string(static_cast<int>(kFast))};
   }
-  static void TearDownTestSuite() { shared().reset(); }
-  void SetUp() override { ASSERT_NE(shared(), nullptr) << "the suite is not up"; }
-  static std::unique_ptr<Suite>& shared() {
-    static std::unique_ptr<Suite> suite;
-    return suite;
-  }
-  static Suite& suite() { return *shared(); }
 
+ protected:
   void start_readers() {
     for (const auto& service : Suite::services()) {
       std::vector<std::string> addresses;
@@ -181,7 +163,7 @@ class Takeover : public ::testing::Test {
       }
       return !next.empty();
     })) << service;
-    return ms_since(begin);
+    return testing::ms_since(begin);
   }
 
   std::vector<std::unique_ptr<Reader>> readers_;
@@ -218,7 +200,7 @@ TEST_F(Takeover, TwentyKilledLeadersAreFollowedWithinFiveSeconds) {
       ASSERT_TRUE(back) << back.error().to_string();
     }
   }
-  std::printf("[ figures  ] takeover after SIGKILL: %s\n", figures(took).c_str());
+  std::printf("[ figures  ] takeover after SIGKILL: %s\n", testing::latencies(took).c_str());
   EXPECT_LE(std::chrono::milliseconds(*std::ranges::max_element(took)), kTakeover);
   expect_no_failed_reads("twenty kills");
   expect_each_job_once();
@@ -242,7 +224,7 @@ TEST_F(Takeover, ARollingUpgradeFailsNoCall) {
       ASSERT_TRUE(back) << back.error().to_string();
     }
   }
-  std::printf("[ figures  ] handover after SIGTERM: %s\n", figures(took).c_str());
+  std::printf("[ figures  ] handover after SIGTERM: %s\n", testing::latencies(took).c_str());
   expect_no_failed_reads("rolling upgrade");
   expect_each_job_once();
 }
@@ -251,12 +233,12 @@ TEST_F(Takeover, LeadersThatStandStillForHalfAMinuteComeBackAsStandbys) {
   ASSERT_NO_FATAL_FAILURE(start_readers());
   for (int i = 0; i < 4; ++i) submit(fmt::format("before-pause-{}", i), 900);
   std::map<std::string, std::string> old;
-  std::map<std::string, std::size_t> said;  // lost leads in its log so far
+  std::map<std::string, std::size_t> reported;  // lost leads in its log so far
   std::vector<std::int64_t> took;
   const auto begin = Clock::now();
   for (const auto& service : Suite::services()) {
     old[service] = must_lead(service);
-    said[service] = suite().log_lines(old[service], {kLost}).size();
+    reported[service] = suite().log_lines(old[service], {kLost}).size();
     suite().signal(old[service], SIGSTOP);
   }
   for (const auto& service : Suite::services()) took.push_back(until_next(service, old[service], begin));
@@ -270,9 +252,9 @@ TEST_F(Takeover, LeadersThatStandStillForHalfAMinuteComeBackAsStandbys) {
     })) << name
         << " does not step down\n"
         << suite().account_of(name);
-    EXPECT_EQ(suite().log_lines(name, {kLost}).size(), said[service] + 1) << name << " has no reason";
+    EXPECT_EQ(suite().log_lines(name, {kLost}).size(), reported[service] + 1) << name << " has no reason";
   }
-  std::printf("[ figures  ] takeover after SIGSTOP, all five at once: %s\n", figures(took).c_str());
+  std::printf("[ figures  ] takeover after SIGSTOP, all five at once: %s\n", testing::latencies(took).c_str());
   EXPECT_LE(std::chrono::milliseconds(*std::ranges::max_element(took)), 2 * kTakeover) << "five at once on a busy host";
   for (const auto& reader : readers_) reader->stop();  // a call to a stopped process does not end as UNAVAILABLE
   expect_each_job_once();

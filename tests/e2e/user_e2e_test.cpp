@@ -21,22 +21,11 @@ namespace user_e2e_test {
 
 using namespace std::chrono_literals;
 
-class NewUser : public ::testing::Test {
+class NewUser : public SharedSuite<NewUser> {
+ public:
+  static std::vector<std::string> flags() { return {"--nodes", "2", "--speed", "20"}; }
+
  protected:
-  static void SetUpTestSuite() {
-    auto up = Suite::up({"--nodes", "2", "--speed", "20"});
-    ASSERT_TRUE(up) << up.error().to_string();
-    shared() = std::move(*up);
-  }
-  static void TearDownTestSuite() { shared().reset(); }
-  void SetUp() override { ASSERT_NE(shared(), nullptr) << "the suite is not up"; }
-
-  static std::unique_ptr<Suite>& shared() {
-    static std::unique_ptr<Suite> suite;
-    return suite;
-  }
-  static Suite& suite() { return *shared(); }
-
   static void expect_words(const Ran& ran, const std::vector<std::string>& words) {
     for (const auto& word : words)
       EXPECT_NE(ran.output.find(word), std::string::npos) << word << " is not in\n" << ran.output;
@@ -143,12 +132,12 @@ TEST_F(NewUser, APendingJobStartsNearItsForecast) {
   }));
   const auto asked = suite().qmctl({"when", "e2e-lab/" + waits, "-o", "json"});
   ASSERT_EQ(asked.code, 0) << asked.output;
-  const auto said = Json::parse(asked.output);
-  ASSERT_TRUE(said) << asked.output;
-  const auto at = [&](const char* field) { return std::stoll((*said)[field].string()); };
-  EXPECT_TRUE((*said)["unknown"].is_null()) << asked.output;
-  EXPECT_EQ((*said)["runTimesOf"].string(), "team e2e-lab, 1 gpu, learn");
-  EXPECT_FALSE((*said)["waitsFor"].items().empty()) << asked.output;
+  const auto reported = Json::parse(asked.output);
+  ASSERT_TRUE(reported) << asked.output;
+  const auto at = [&](const char* field) { return std::stoll((*reported)[field].string()); };
+  EXPECT_TRUE((*reported)["unknown"].is_null()) << asked.output;
+  EXPECT_EQ((*reported)["runTimesOf"].string(), "team e2e-lab, 1 gpu, learn");
+  EXPECT_FALSE((*reported)["waitsFor"].items().empty()) << asked.output;
   std::int64_t started = 0;
   ASSERT_TRUE(eventually(
       [&] {
@@ -347,6 +336,26 @@ TEST_F(NewUser, AClientMadeFromTheProtosInPythonSubmitsWatchesAndAsks) {
     EXPECT_NE(ran.output.find(std::string("PASS ") + check + ":"), std::string::npos) << check << "\n" << ran.output;
   }
   EXPECT_EQ(suite().count("job_finish", "from-python"), 1);
+}
+
+// The engines have decided on the jobs of all tests above. A replay of their inputs, with the times of the batches, has
+// the state that the services stored.
+TEST_F(NewUser, TheJournalOfEachServiceReplaysToItsState) {
+  for (const auto& service : Suite::services()) {
+    SCOPED_TRACE(service);
+    const auto ran = run({program("qm-replay"), "--postgres", suite().postgres(), "--service", service}, 60s);
+    EXPECT_EQ(ran.code, 0) << ran.output;
+    EXPECT_NE(ran.output.find("; 0 of "), std::string::npos) << ran.output;
+  }
+  const auto other = run({program("qm-replay"), "--postgres", suite().postgres(), "--service", "placement", "--set",
+                          "hold=7m"},
+                         60s);
+  EXPECT_EQ(other.code, 1) << "another setting decides otherwise\n" << other.output;
+  EXPECT_NE(other.output.find("give the settings of the service"), std::string::npos) << other.output;
+  const auto wrong = run({program("qm-replay"), "--postgres", suite().postgres(), "--service", "billing"}, 60s);
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.output.find("use admission, placement, autoscaler, telemetry or cost"), std::string::npos)
+      << wrong.output;
 }
 
 }  // namespace user_e2e_test

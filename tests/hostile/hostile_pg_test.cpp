@@ -3,6 +3,7 @@
 #include "qm/admission/api.hpp"
 #include "qm/rpc/channel.hpp"
 #include "qm/rpc/server.hpp"
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/envelope.pb.h"
@@ -17,20 +18,13 @@ namespace pb = quartermaster::v1;
 using hostile::Attacker;
 using hostile::Case;
 
-class OnPostgres : public ::testing::Test {
+class OnPostgres : public testing::PostgresTest {
  protected:
-  void SetUp() override {
-    std::string why;
-    auto* server = testing::Postgres::shared(&why);
-    if (server == nullptr) GTEST_SKIP() << why;
-    conninfo_ = server->fresh_database();
-  }
   std::unique_ptr<store::Store> open_store(const std::string& service, std::vector<store::Migration> migrations = {}) {
     auto store = store::open_postgres({.conninfo = conninfo_, .service = service, .migrations = std::move(migrations)});
     EXPECT_TRUE(store) << store.error().to_string();
     return std::move(*store);
   }
-  std::string conninfo_;
   ManualClock clock_{from_micros(1'800'000'000'000'000)};
 };
 

@@ -181,10 +181,10 @@ class Day {
     created_[ask.name] = clock_.now();
   }
   void hear(const service::FeedEvent& event) {
-    pb::PlacementEvent said;
-    if (event.topic != "qm.placement" || !said.ParseFromString(event.payload)) return;
-    if (said.assignment().state() != pb::RESERVED) return;
-    const auto job = world_.jobs.find(said.assignment().uid());
+    pb::PlacementEvent reported;
+    if (event.topic != "qm.placement" || !reported.ParseFromString(event.payload)) return;
+    if (reported.assignment().state() != pb::RESERVED) return;
+    const auto job = world_.jobs.find(reported.assignment().uid());
     if (job != world_.jobs.end()) placed_.emplace(job->second.name, clock_.now());
   }
   void tick(Duration by) {

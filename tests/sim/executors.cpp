@@ -1,6 +1,7 @@
 #include "executors.hpp"
 
 #include "qm/kube/client.hpp"
+#include "qm/placement/shell.hpp"
 #include "state/admission_state.pb.h"
 
 namespace qm::sim {
@@ -33,14 +34,6 @@ Json template_patch(const state::JobIntent& intent) {
   Json patch = Json::object({{"metadata", Json::object({{"annotations", annotations}})}});
   if (selector.size() > 0) patch.set("spec", Json::object({{"nodeSelector", selector}}));
   return Json::object({{"spec", Json::object({{"suspend", false}, {"template", patch}})}});
-}
-
-Json bind_outcome(const Json& order, const Error* error) {
-  return Json::object({{"uid", order["uid"]},
-                       {"attempt", order["attempt"]},
-                       {"pod_uid", order["pod_uid"]},
-                       {"code", error == nullptr ? 0 : static_cast<int>(error->code)},
-                       {"message", error == nullptr ? "" : error->message}});
 }
 
 }  // namespace
@@ -136,12 +129,12 @@ Result<service::Outcome> PodExecutor::run(const store::IntentRow& intent) {
   } else {
     return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
   }
-  return service::Outcome{bind_outcome(order, nullptr).dump()};
+  return service::Outcome{placement::intent_outcome(order, nullptr).dump()};
 }
 
 service::Outcome PodExecutor::failed(const store::IntentRow& intent, const Error& error) {
   const auto order = Json::parse(intent.payload);
-  return {bind_outcome(order ? *order : Json(), &error).dump()};
+  return {placement::intent_outcome(order ? *order : Json(), &error).dump()};
 }
 
 Result<service::Outcome> CloudExecutor::run(const store::IntentRow& intent) {

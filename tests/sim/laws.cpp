@@ -100,10 +100,10 @@ void check_ledger(Service& cost, const Broken& broken) {
 
 /// All holds are settled, and no budget has paid more than cost reports for the attempts.
 void check_budgets(const Five& five, const Broken& broken) {
-  std::map<AttemptId, cost::SpentRow> said;
+  std::map<AttemptId, cost::SpentRow> reported;
   five.cost->read([&](const service::Shell& s) {
     const auto& engine = cost::engine_of(s);
-    for (const auto& [attempt, row] : engine.state().spent) said.emplace(attempt, row);
+    for (const auto& [attempt, row] : engine.state().spent) reported.emplace(attempt, row);
   });
   five.admission->read([&](const service::Shell& s) {
     const auto& tables = admission_of(s).tables();
@@ -113,7 +113,7 @@ void check_budgets(const Five& five, const Broken& broken) {
     for (const auto& [name, row] : tables.budgets) {
       std::int64_t paid = row.account.spent_before() + row.account.owed(), most = 0;
       for (const auto& [from, one] : row.account.allotments()) paid += one.spent;
-      for (const auto& [attempt, spent] : said) {
+      for (const auto& [attempt, spent] : reported) {
         most += row.terms.dollars ? spent.amount.nano.nano() : (spent.amount.gpu_micros + 999) / 1000;
       }
       if (paid > most) broken(fmt::format("budget {} paid {} of {}", name, paid, most));

@@ -34,7 +34,7 @@ void check_waits(const Five& five, Instant now, WaitsInVain& since, const Broken
 /// The number of gangs in recovery now: they lost a node and their other placements are held.
 std::uint64_t returning(const Five& five);
 /// Counts published proposals and the preempted workloads.
-void count_proposals(const service::FeedEvent& said, Report& report);
+void count_proposals(const service::FeedEvent& reported, Report& report);
 /// Unfinished work; empty once everything has ended.
 std::string unfinished(const Five& five, World& world, const Users& users);
 /// True if no budget holds anything.

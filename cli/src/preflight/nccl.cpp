@@ -12,7 +12,7 @@ namespace {
 constexpr double kHealthy = 300, kFallenBack = 200;  // GB/s
 
 /// The text after "<words> :" on a comment line.
-std::optional<std::string> said(const std::string& line, std::string_view words) {
+std::optional<std::string> value_after(const std::string& line, std::string_view words) {
   if (!line.starts_with("#") || line.find(words) == std::string::npos) return std::nullopt;
   const auto colon = line.find(':');
   const auto from = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
@@ -32,8 +32,8 @@ Result<Checked> check_nccl(std::string_view output) {
   bool wrong = false;
   std::istringstream lines{std::string(output)};
   for (std::string line; std::getline(lines, line);) {
-    if (const auto text = said(line, "Avg bus bandwidth")) bandwidth = number(*text);
-    if (const auto text = said(line, "Out of bounds values")) wrong = wrong || !text->starts_with("0 ");
+    if (const auto text = value_after(line, "Avg bus bandwidth")) bandwidth = number(*text);
+    if (const auto text = value_after(line, "Out of bounds values")) wrong = wrong || !text->starts_with("0 ");
   }
   if (!bandwidth) {
     return fail(Error{Code::kInvalid, "the output has no line \"# Avg bus bandwidth : N\"", "--nccl",

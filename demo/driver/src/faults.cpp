@@ -119,4 +119,14 @@ std::vector<std::string> FaultPlan::advance(Instant now) {
   return lines;
 }
 
+Status advance(Stack& stack, FaultPlan& faults, Progress& progress) {
+  for (const auto& text : faults.advance(stack.clock().now()))
+    progress.line(to_rfc3339(stack.clock().now()).substr(11, 8) + " " + text);
+  for (const auto& name : stack.processes()) {
+    if (!stack.running(name))
+      return fail(Code::kInternal, "{} exited unexpectedly; see its log {}", name, stack.log_of(name));
+  }
+  return {};
+}
+
 }  // namespace qm::demo

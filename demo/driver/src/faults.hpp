@@ -1,4 +1,5 @@
 #pragma once
+#include "progress.hpp"
 #include "qm/base/time.hpp"
 #include "stack.hpp"
 
@@ -39,5 +40,8 @@ class FaultPlan {
   std::vector<std::int64_t> takeovers_;
   std::vector<std::string> failures_;
 };
+
+/// Injects the faults that are due, and prints them. Fails if a process of the suite has ended.
+Status advance(Stack& stack, FaultPlan& faults, Progress& progress);
 
 }  // namespace qm::demo

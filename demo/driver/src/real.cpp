@@ -103,13 +103,7 @@ Result<Outcome> replay_on_cluster(const Options& o, Stack& stack, const trace::W
            witness.counts().ended >= static_cast<std::int64_t>(submitter.acked().size());
   };
   while (!over() && stack.clock().now() < limit) {
-    for (const auto& text : faults.advance(stack.clock().now())) {
-      progress.line(to_rfc3339(stack.clock().now()).substr(11, 8) + " " + text);
-    }
-    for (const auto& name : stack.processes()) {
-      if (!stack.running(name))
-        return fail(Code::kInternal, "{} exited unexpectedly; see its log in {}/logs", name, o.dir);
-    }
+    QM_TRY(advance(stack, faults, progress));
     progress.status(status_of(stack, submitter));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }

@@ -41,6 +41,7 @@ class Stack {
   /// The real control plane; null if the fleet's API is the cluster.
   [[nodiscard]] RealCluster* real() { return real_.get(); }
   [[nodiscard]] std::string history_file() const { return options_.dir + "/fleet/history.jsonl"; }
+  [[nodiscard]] std::string log_of(const std::string& name) const { return options_.dir + "/logs/" + name + ".log"; }
 
   Status kill9(const std::string& process);  ///< SIGKILL; waits until it has ended
   /// Starts the replicas that do not run, on the same ports; waits until all are ready.
@@ -78,7 +79,6 @@ class Stack {
   void choose_ports(const std::string& service);
   Result<Json> state_of(const std::string& replica);
   void write_endpoints() const;
-  [[nodiscard]] std::string log_of(const std::string& name) const { return options_.dir + "/logs/" + name + ".log"; }
   [[nodiscard]] std::string tail_of(const std::string& name) const;
 
   Options options_;

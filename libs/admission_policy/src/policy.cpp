@@ -140,7 +140,7 @@ std::int64_t gang_of_job(const Json& job) {
 /// Adds what the rules in mode mutate would find missing; `maker` is the Job of a template, null for a pod.
 void apply_defaults(Json& pod, const Json& maker, const View::Namespace& home, const Settings& settings) {
   const auto modes = modes_in(home, settings);
-  if (!modes.mends()) return;
+  if (!modes.mutates()) return;
   supply(pod, maker.is_null() ? Labels() : labels_of(maker), home, settings, modes);
   const auto& gangs = settings.facts.gangs;
   if (!gangs) return;

@@ -156,17 +156,18 @@ void gpu_sharing(const Case& one, Findings& out) {
 void compliance(const Case& one, Findings& out) {
   const auto under = one.home.labels.find(one.facts().compliance_label);
   if (under == one.home.labels.end() || under->second.empty()) return;
-  const auto said = fmt::format("{}={}", under->first, under->second);
+  const auto label = fmt::format("{}={}", under->first, under->second);
   bool part = sharing_of(one.spec(), one.facts()) != Sharing::kNone;
   each_container(one.spec(), [&](const Json& container) {
     part = part || container["resources"]["limits"].contains(words::kGpuMilliResource);
   });
   if (part) {
-    out.push_back({"compliance", fmt::format("a namespace with {} has whole GPUs and MIG instances only", said),
+    out.push_back({"compliance", fmt::format("a namespace with {} has whole GPUs and MIG instances only", label),
                    "containers", "request a whole GPU or a MIG instance"});
   }
   if (one.facts().no_spot.contains(under->second) && wants_spot(one.spec())) {
-    out.push_back({"compliance", fmt::format("a namespace with {} does not run on spot capacity", said), "nodeSelector",
+    out.push_back({"compliance", fmt::format("a namespace with {} does not run on spot capacity", label),
+                   "nodeSelector",
                    fmt::format("require {}=on-demand, and tolerate no taint of spot nodes", words::kCapacityType)});
   }
 }

@@ -243,14 +243,14 @@ RuleId rule_of(const Finding& finding) {
   return static_cast<RuleId>(found - kRules.begin());
 }
 
-bool Modes::mends() const { return std::ranges::find(modes_, Mode::kMutate) != modes_.end(); }
+bool Modes::mutates() const { return std::ranges::find(modes_, Mode::kMutate) != modes_.end(); }
 
 Modes modes_in(const View::Namespace& home, const Settings& settings) {
   static const std::string prefix(kPolicyPrefix), of_all(kPolicyMode);
   Modes out;
   const auto first = home.labels.lower_bound(prefix);
-  const bool speaks = first != home.labels.end() && first->first.starts_with(prefix);
-  const auto of_home = speaks ? label_mode(home, of_all) : std::nullopt;
+  const bool of_rule = first != home.labels.end() && first->first.starts_with(prefix);
+  const auto of_home = of_rule ? label_mode(home, of_all) : std::nullopt;
   const auto general = of_home.value_or(settings.mode);
   for (std::size_t i = 0; i < kRuleCount; ++i) {
     const auto& rule = kRules[i];
@@ -263,7 +263,7 @@ Modes modes_in(const View::Namespace& home, const Settings& settings) {
       const auto set = settings.rules.find(std::string(rule.name));
       if (set != settings.rules.end()) out.set(id, set->second);
     }
-    if (!speaks) continue;
+    if (!of_rule) continue;
     if (const auto own = label_mode(home, prefix + std::string(rule.name))) out.set(id, *own);
   }
   if (!settings.facts.gangs) {  // no defaults for gangs are configured

@@ -58,7 +58,7 @@ class Modes {
   [[nodiscard]] Mode operator[](RuleId rule) const { return modes_[static_cast<std::size_t>(rule)]; }
   void set(RuleId rule, Mode mode) { modes_[static_cast<std::size_t>(rule)] = mode; }
   [[nodiscard]] bool mends(RuleId rule) const { return (*this)[rule] == Mode::kMutate; }
-  [[nodiscard]] bool mends() const;  ///< whether any rule has mode mutate
+  [[nodiscard]] bool mutates() const;  ///< whether any rule has mode mutate
 
  private:
   std::array<Mode, kRuleCount> modes_;

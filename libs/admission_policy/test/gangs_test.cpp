@@ -28,7 +28,7 @@ Json job(int parallelism, const std::string& container = R"("name":"m")", const 
 }
 
 /// The variables of the first container after the webhook, "NAME=VALUE" each.
-std::vector<std::string> told(const Json& object, const char* kind, const Settings& settings) {
+std::vector<std::string> variables_of(const Json& object, const char* kind, const Settings& settings) {
   const auto out = mutate(created(object, kind), settings, {});
   const auto& spec = std::string_view(kind) == "Job" ? out["spec"]["template"]["spec"] : out["spec"];
   EXPECT_EQ(spec["containers"].at(1)["env"].size(), 0U) << "pods without GPUs get no finding";
@@ -57,13 +57,15 @@ TEST_P(EachVariable, IsSetForGangsAndNeverOverwritten) {  // S-258 S-259 S-260 S
   const auto has = [&](const std::vector<std::string>& all, const std::string& one) {
     return std::ranges::count(all, one) == 1;
   };
-  EXPECT_TRUE(has(told(job(2), "Job", settings), name + "=" + value));
-  const auto own = told(job(2, fmt::format(R"("env":[{{"name":"{}","value":"mine"}}])", name)), "Job", settings);
+  EXPECT_TRUE(has(variables_of(job(2), "Job", settings), name + "=" + value));
+  const auto own =
+      variables_of(job(2, fmt::format(R"("env":[{{"name":"{}","value":"mine"}}])", name)), "Job", settings);
   EXPECT_TRUE(has(own, name + "=mine"));
   EXPECT_FALSE(has(own, name + "=" + value));
   EXPECT_EQ(own.size(), kSeven.size());
-  EXPECT_TRUE(told(job(1), "Job", settings).empty()) << "a single pod needs none";
-  const auto alone = told(job(1, R"("volumeMounts":[{"name":"t","mountPath":"/etc/nccl-topo.xml"}])"), "Job", settings);
+  EXPECT_TRUE(variables_of(job(1), "Job", settings).empty()) << "a single pod needs none";
+  const auto alone =
+      variables_of(job(1, R"("volumeMounts":[{"name":"t","mountPath":"/etc/nccl-topo.xml"}])"), "Job", settings);
   EXPECT_EQ(alone, std::vector<std::string>{"NCCL_TOPO_FILE=/etc/nccl-topo.xml"})
       << "except the file, where it has one";
 }
@@ -93,7 +95,7 @@ TEST(Gangs, TopologyFileIsMountedWhereMissing) {  // S-266
   const auto kept = mutate(created(own, "Job"), settings, {})["spec"]["template"]["spec"];
   EXPECT_EQ(kept["containers"].at(0)["volumeMounts"].size(), 1U);
   EXPECT_FALSE(kept.contains("volumes"));
-  EXPECT_TRUE(told(job(2), "Job", with_gangs()).size() == 6U) << "no file, no name of one";
+  EXPECT_TRUE(variables_of(job(2), "Job", with_gangs()).size() == 6U) << "no file, no name of one";
 }
 
 TEST(Gangs, OperatorSetsRanksAndMasters) {  // S-271
@@ -102,7 +104,7 @@ TEST(Gangs, OperatorSetsRanksAndMasters) {  // S-271
       {"name":"pytorch","resources":{"limits":{"nvidia.com/gpu":8}},"env":[{"name":"RANK","value":"1"},
       {"name":"WORLD_SIZE","value":"8"},{"name":"MASTER_ADDR","value":"j-master-0"},{"name":"MASTER_PORT","value":"29500"}]},
       {"name":"side"}]}})");
-  const auto all = told(pod, "Pod", with_gangs());
+  const auto all = variables_of(pod, "Pod", with_gangs());
   ASSERT_EQ(all.size(), 10U) << "its four, and six of ours";
   EXPECT_EQ((std::vector<std::string>(all.begin(), all.begin() + 4)),
             (std::vector<std::string>{"RANK=1", "WORLD_SIZE=8", "MASTER_ADDR=j-master-0", "MASTER_PORT=29500"}));
@@ -123,7 +125,7 @@ TEST(Gangs, AreDetectedFromTheirPods) {
     const auto pod = parsed(fmt::format(R"({{"metadata":{{{}}},"spec":{{"containers":[{{"env":{},"resources":{{"limits":
         {{"nvidia.com/gpu":1}}}}}},{{"name":"side"}}]}}}})",
                                         metadata, env));
-    return told(pod, "Pod", with_gangs()).size() > 1;
+    return variables_of(pod, "Pod", with_gangs()).size() > 1;
   };
   EXPECT_FALSE(size(""));
   EXPECT_TRUE(size(R"("annotations":{"kueue.x-k8s.io/pod-group-total-count":"4"})"));
@@ -139,7 +141,7 @@ TEST(Gangs, AreDetectedFromTheirPods) {
 
 TEST(Gangs, VariableOfConfigMapIsNotOverwritten) {
   const auto settings = with_gangs();
-  EXPECT_TRUE(told(job(2, R"("envFrom":[{"configMapRef":{"name":"nccl"}}])"), "Job", settings).empty())
+  EXPECT_TRUE(variables_of(job(2, R"("envFrom":[{"configMapRef":{"name":"nccl"}}])"), "Job", settings).empty())
       << "a variable of the container would override it";
 }
 

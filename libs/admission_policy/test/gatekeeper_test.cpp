@@ -139,9 +139,9 @@ results[i] = rules {
       "data.quartermaster.gpupods.results >{}/out.json 2>&1",
       program, dir.path(), dir.path(), dir.path());
   ASSERT_EQ(std::system(command.c_str()), 0) << testing::read_file(dir.path() + "/out.json");
-  const auto said = parsed(testing::read_file(dir.path() + "/out.json"));
-  const auto& results = said["result"].at(0)["expressions"].at(0)["value"];
-  ASSERT_EQ(results.size(), pods.size()) << said.dump().substr(0, 2000);
+  const auto reported = parsed(testing::read_file(dir.path() + "/out.json"));
+  const auto& results = reported["result"].at(0)["expressions"].at(0)["value"];
+  ASSERT_EQ(results.size(), pods.size()) << reported.dump().substr(0, 2000);
   const auto settings = settings_of(given.parameters);
   std::size_t refused = 0, differ = 0;
   std::set<std::string> seen;

@@ -102,8 +102,8 @@ TEST(PolicyFile, ErrorsNameFileLineAndField) {
       {"sepc: {}", "p.yaml:4: sepc: is not known here"},
       {"spec: [", "p.yaml:"},
   };
-  for (const auto& [spec, said] : cases)
-    EXPECT_NE(wrong(spec).find(said), std::string::npos) << spec << "\n" << wrong(spec);
+  for (const auto& [spec, reported] : cases)
+    EXPECT_NE(wrong(spec).find(reported), std::string::npos) << spec << "\n" << wrong(spec);
   const auto both = wrong("spec:\n  mode: x\n  gangs: 1");
   EXPECT_NE(both.find("spec.mode"), std::string::npos);
   EXPECT_NE(both.find("spec.gangs"), std::string::npos) << "all errors are reported";

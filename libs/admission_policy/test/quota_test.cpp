@@ -177,22 +177,22 @@ TEST(Quotas, BypassIsWarnedOrRefusedBySetting) {  // S-381
   view.quotas["team"] = {quota};
   auto pod = parsed(R"({"metadata":{"name":"p"}})");
   pod.set("spec", spec_of("nvidia.com/gpu", 1));
-  const auto said = [&](const std::vector<Finding>& all) {
+  const auto reported = [&](const std::vector<Finding>& all) {
     return std::ranges::any_of(all, [](const Finding& f) { return f.rule == "quota-scope"; });
   };
   auto verdict = validate(created(pod), {}, view);
-  EXPECT_TRUE(said(verdict.warnings));
-  EXPECT_FALSE(said(verdict.refusals));
+  EXPECT_TRUE(reported(verdict.warnings));
+  EXPECT_FALSE(reported(verdict.refusals));
   view.namespaces["team"].labels["policy.quartermaster.dev/mode"] = "enforce";
-  EXPECT_FALSE(said(validate(created(pod), {}, view).refusals)) << "not by a mode for all rules";
+  EXPECT_FALSE(reported(validate(created(pod), {}, view).refusals)) << "not by a mode for all rules";
   view.namespaces["team"].labels["policy.quartermaster.dev/quota-scope"] = "enforce";
-  EXPECT_TRUE(said(validate(created(pod), {}, view).refusals));
+  EXPECT_TRUE(reported(validate(created(pod), {}, view).refusals));
   Settings set;
   set.rules["quota-scope"] = Mode::kEnforce;
   view.namespaces.clear();
-  EXPECT_TRUE(said(validate(created(pod), set, view).refusals));
+  EXPECT_TRUE(reported(validate(created(pod), set, view).refusals));
   set.rules["quota-scope"] = Mode::kOff;
-  EXPECT_FALSE(said(validate(created(pod), set, view).warnings));
+  EXPECT_FALSE(reported(validate(created(pod), set, view).warnings));
 }
 
 TEST(Quotas, CountLikeApiServer) {

@@ -116,16 +116,16 @@ TEST(Tenants, OwnAccountsWriteFacts) {
 }
 
 TEST(Tenants, ReasonNamesFieldCauseAndRemedy) {
-  const auto said = [](const TenantRow& row) { return try_row(row, home(row), {}); };
+  const auto reported = [](const TenantRow& row) { return try_row(row, home(row), {}); };
   EXPECT_EQ(
-      said({"a", "Pod", R"({"spec":{"nodeName":"n1"}})", ""}),
+      reported({"a", "Pod", R"({"spec":{"nodeName":"n1"}})", ""}),
       "Pod team/one requests 1 GPU and sets spec.nodeName to n1, so it would start before its quota is reserved (gpu-quota): "
       "remove spec.nodeName; choose nodes by nodeSelector or affinity\n");
   EXPECT_EQ(
-      said({"a", "Pod", "{}", "", {}, {}, false}),
+      reported({"a", "Pod", "{}", "", {}, {}, false}),
       "Pod team/one requests 1 GPU and names no queue; namespace team is quartermaster.dev/webhook=required (gpu-quota): set "
       "the label kueue.x-k8s.io/queue-name to a LocalQueue of the namespace, or create the LocalQueue default\n");
-  EXPECT_EQ(said({"a", "Pod", R"({"metadata":{"annotations":{"quartermaster.dev/devices":"0"}}})", ""}),
+  EXPECT_EQ(reported({"a", "Pod", R"({"metadata":{"annotations":{"quartermaster.dev/devices":"0"}}})", ""}),
             "annotation quartermaster.dev/devices of Pod team/one is written by Quartermaster alone, and "
             "system:serviceaccount:team:tenant sets it (owned-metadata): remove it from the object\n");
 }

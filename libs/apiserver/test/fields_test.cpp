@@ -46,9 +46,9 @@ TEST(Fields, ValuesOfAnotherTypeAreNamed) {
        "bool into Go struct field Container.spec.template.spec.containers.image of type string"},
       {R"({"template":{"metadata":{"labels":{"n":1}}}})",
        "number 1 into Go struct field ObjectMeta.spec.template.metadata.labels of type string"}};
-  for (const auto& [spec, said] : cases) {
+  for (const auto& [spec, reported] : cases) {
     auto job = Json::object({{"spec", json(spec)}});
-    EXPECT_EQ(decode("Job", job).mistake, std::string("json: cannot unmarshal ") + said) << spec;
+    EXPECT_EQ(decode("Job", job).mistake, std::string("json: cannot unmarshal ") + reported) << spec;
   }
 }
 

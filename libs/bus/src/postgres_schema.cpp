@@ -56,7 +56,7 @@ begin
   delete from {schema}.member where id = p_id;
 end $body$;
 
--- Says that a member lives and which generation it has adopted, for which the others may wait; removes those that were
+-- Records that a member lives, and its generation, for which others may wait; removes those that were
 -- silent for too long.
 create function {schema}.beat(p_group text, p_channel text, p_id bigint, p_adopted bigint, out generation bigint,
                               out alive boolean) language plpgsql as $body$

@@ -79,8 +79,8 @@ std::set<std::string> rows_of_the_page() {
       topic = cells[0].substr(1, cells[0].find('`', 1) - 1);
       out.insert(cells[0].substr(cells[0].find(", ") + 2) + " writes " + topic);
     }
-    std::istringstream heard(cells[5]);
-    for (std::string who; std::getline(heard, who, ',');) {
+    std::istringstream received(cells[5]);
+    for (std::string who; std::getline(received, who, ',');) {
       who.erase(0, who.find_first_not_of(' '));
       if (who.find(' ') == std::string::npos) out.insert(who + " reads " + topic);
     }

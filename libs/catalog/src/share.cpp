@@ -115,19 +115,19 @@ Result<std::optional<Need>> need_of(const Labels& annotations) {
                  fmt::format("use {} or {}", kMemoryNeed, kSmsNeed)});
   }
   Need out;
-  if (const auto said = annotations.find(std::string(kMemoryNeed)); said != annotations.end()) {
-    const auto amount = Quantity::parse(said->second);
+  if (const auto annotation = annotations.find(std::string(kMemoryNeed)); annotation != annotations.end()) {
+    const auto amount = Quantity::parse(annotation->second);
     if (!amount || *amount < Quantity::of(kMiB)) {  // "10" would be ten bytes, and is probably a mistake
-      return fail({Code::kInvalid, fmt::format("\"{}\" is not a valid amount of GPU memory", said->second),
+      return fail({Code::kInvalid, fmt::format("\"{}\" is not a valid amount of GPU memory", annotation->second),
                    std::string(kMemoryNeed), "write it as 10Gi"});
     }
     out.memory_bytes = amount->units();
   }
-  if (const auto said = annotations.find(std::string(kSmsNeed)); said != annotations.end()) {
-    const char* const end = said->second.data() + said->second.size();
-    const auto read = std::from_chars(said->second.data(), end, out.sms);
+  if (const auto annotation = annotations.find(std::string(kSmsNeed)); annotation != annotations.end()) {
+    const char* const end = annotation->second.data() + annotation->second.size();
+    const auto read = std::from_chars(annotation->second.data(), end, out.sms);
     if (read.ec != std::errc() || read.ptr != end || out.sms < 1) {
-      return fail({Code::kInvalid, fmt::format("\"{}\" is not a valid number of SMs", said->second),
+      return fail({Code::kInvalid, fmt::format("\"{}\" is not a valid number of SMs", annotation->second),
                    std::string(kSmsNeed), "give a whole number from 1 on"});
     }
   }

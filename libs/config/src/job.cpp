@@ -258,6 +258,14 @@ KindReader job_kind() {
 
 Result<WorkloadSpec> workload_from_job(const Json& job) { return without_file(job, read_job); }
 
+Result<WorkloadSpec> workload_from_pod(const Json& pod) {
+  const Json pods = Json::object({{"metadata", pod["metadata"]}, {"spec", pod["spec"]}});
+  return workload_from_job(Json::object({{"apiVersion", "batch/v1"},
+                                         {"kind", "Job"},
+                                         {"metadata", pod["metadata"]},
+                                         {"spec", Json::object({{"template", pods}})}}));
+}
+
 Result<PodShape> shape_from_pod_spec(const Json& pod_spec) {
   return without_file(pod_spec, [](const Cursor& at) {
     PodRead pod;

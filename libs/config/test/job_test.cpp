@@ -53,12 +53,12 @@ TEST(Job, ThereAndBack) {
 }
 
 TEST(Job, PodsThatAreNotToBeDisrupted) {
-  for (const char* said : {"true", "false"}) {
-    auto job = job_from_workload(sample(), {{std::string(words::kDoNotDisrupt), said}});
+  for (const char* reported : {"true", "false"}) {
+    auto job = job_from_workload(sample(), {{std::string(words::kDoNotDisrupt), reported}});
     const auto spec = workload_from_job(job);
     ASSERT_TRUE(spec) << spec.error().to_string();
-    EXPECT_EQ(spec->labels.contains(words::kDoNotDisrupt.data()), said == std::string("true"));
-    EXPECT_EQ(stays_where_it_is("Job", spec->labels), said == std::string("true"));
+    EXPECT_EQ(spec->labels.contains(words::kDoNotDisrupt.data()), reported == std::string("true"));
+    EXPECT_EQ(stays_where_it_is("Job", spec->labels), reported == std::string("true"));
   }
 }
 
@@ -95,23 +95,23 @@ TEST(Job, ATopologyThatMakesNoSenseIsRefusedByItsAnnotation) {
     const auto read = workload_from_job(job_from_workload(spec, all));
     return read ? std::string("read") : read.error().to_string();
   };
-  const auto says = [](const std::string& what, const std::string& part) {
+  const auto shows = [](const std::string& what, const std::string& part) {
     return what.find(part) != std::string::npos ? std::string("says so") : what;
   };
   EXPECT_EQ(refused({{"required-topology", "rack"}, {"slice-required-topology", "host"}, {"slice-size", "4"}}), "read");
   EXPECT_EQ(refused({{"podset-index-label", "x"}}), "read");
-  EXPECT_EQ(says(refused({{"required-topology", "rack"}, {"preferred-topology", "rack"}}),
-                 "spec.template.metadata.annotations.kueue.x-k8s.io/podset-preferred-topology cannot be combined"),
+  EXPECT_EQ(shows(refused({{"required-topology", "rack"}, {"preferred-topology", "rack"}}),
+                  "spec.template.metadata.annotations.kueue.x-k8s.io/podset-preferred-topology cannot be combined"),
             "says so");
-  EXPECT_EQ(says(refused({{"preferred-topology", "rack"}, {"unconstrained-topology", "true"}}),
-                 "podset-unconstrained-topology cannot be combined"),
+  EXPECT_EQ(shows(refused({{"preferred-topology", "rack"}, {"unconstrained-topology", "true"}}),
+                  "podset-unconstrained-topology cannot be combined"),
             "says so");
-  EXPECT_EQ(says(refused({{"slice-required-topology", "rack"}}), "needs podset-slice-size"), "says so");
-  EXPECT_EQ(says(refused({{"slice-size", "2"}}), "needs podset-slice-required-topology"), "says so");
+  EXPECT_EQ(shows(refused({{"slice-required-topology", "rack"}}), "needs podset-slice-size"), "says so");
+  EXPECT_EQ(shows(refused({{"slice-size", "2"}}), "needs podset-slice-required-topology"), "says so");
   EXPECT_EQ(
-      says(refused({{"slice-required-topology", "rack"}, {"slice-size", "two"}}), "\"two\" is not a number of pods"),
+      shows(refused({{"slice-required-topology", "rack"}, {"slice-size", "two"}}), "\"two\" is not a number of pods"),
       "says so");
-  EXPECT_EQ(says(refused({{"group-name", "all"}}), "needs a topology level"), "says so");
+  EXPECT_EQ(shows(refused({{"group-name", "all"}}), "needs a topology level"), "says so");
   const auto alone = workload_from_job(job_from_workload(sample(), {{"quartermaster.dev/exclusive-nodes", "yes"}}));
   ASSERT_FALSE(alone);
   EXPECT_NE(alone.error().to_string().find("\"yes\" is neither true nor false"), std::string::npos)

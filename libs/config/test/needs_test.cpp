@@ -89,18 +89,18 @@ TEST(PodNeeds, AreReadInJobsAndInEveryOrder) {
 }
 
 TEST(PodNeeds, TheShareIsReturnedToTheCaller) {
-  const auto told = [](const Json& pod) {
+  const auto result_of = [](const Json& pod) {
     const auto share = share_of_pod(pod);
     if (!share) return fmt::format("{}: {}", share.error().field, share.error().message);
     return *share ? fmt::format("{} {}", (*share)->amount, (*share)->resource) : std::string("none");
   };
-  EXPECT_EQ(told(pod_of("", kH100, R"("nvidia.com/gpu":"1")")), "none");
-  EXPECT_EQ(told(pod_of(R"("quartermaster.dev/gpu-sms":"26")", kH100)), "1 nvidia.com/mig-1g.20gb");
-  EXPECT_EQ(told(pod_of(R"("quartermaster.dev/gpu-memroy":"10Gi")", kH100)),
+  EXPECT_EQ(result_of(pod_of("", kH100, R"("nvidia.com/gpu":"1")")), "none");
+  EXPECT_EQ(result_of(pod_of(R"("quartermaster.dev/gpu-sms":"26")", kH100)), "1 nvidia.com/mig-1g.20gb");
+  EXPECT_EQ(result_of(pod_of(R"("quartermaster.dev/gpu-memroy":"10Gi")", kH100)),
             "metadata.annotations[quartermaster.dev/gpu-memroy]: is not a known requirement of a GPU");
   Json blanket = pod_of(R"("quartermaster.dev/gpu-sms":"26")", kH100);
   blanket.set("spec").set("tolerations", *Json::parse(R"([{"key":"","operator":"Exists"}])"));
-  EXPECT_EQ(told(blanket), "1 nvidia.com/mig-1g.20gb") << "whatever else is set";
+  EXPECT_EQ(result_of(blanket), "1 nvidia.com/mig-1g.20gb") << "whatever else is set";
 }
 
 TEST(PodNeeds, OfOnePodAreInItsShape) {

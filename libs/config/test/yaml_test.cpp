@@ -106,7 +106,7 @@ TEST(Yaml, JsonInOneLineReadsAsSpreadOverMany) {
     EXPECT_EQ(read, content(Json::parse(line)->pretty())) << line;
   }
   // With a leading blank it is parsed as any file.
-  const auto said = [](const std::string& text) {
+  const auto reported = [](const std::string& text) {
     std::string out;
     for (const auto& diagnostic : load_text(text, "f.yaml").diagnostics) out += diagnostic.to_string() + "\n";
     return out;
@@ -116,9 +116,9 @@ TEST(Yaml, JsonInOneLineReadsAsSpreadOverMany) {
   for (const auto& line : {std::string(R"({"a":1,"a":2})"), std::string(R"({"a":{"b":1,"b":[2]}})"),
                            std::string(R"({"a":1)"), std::string(R"({"a":"\x"} {"b":2})"), deep, "{\"a\":" + deep + "}",
                            std::string(R"({"apiVersion":"batch/v1","kind":"Job","spec":{"parallelism":"many"}})")}) {
-    EXPECT_EQ(said(line), said(" " + line)) << line;
+    EXPECT_EQ(reported(line), reported(" " + line)) << line;
   }
-  EXPECT_NE(said("{\"a\":" + deep + "}").find("deeper"), std::string::npos);
+  EXPECT_NE(reported("{\"a\":" + deep + "}").find("deeper"), std::string::npos);
 }
 
 TEST(Yaml, AListIsItsItems) {

@@ -71,11 +71,11 @@ struct ConfigFeed::Feed {
               {{"kind", kind.kind}, {"namespace", at.first}, {"name", at.second}, {"error", error.to_string()}});
     const auto why = whole(error);
     note(at, why);
-    const auto said =
+    const auto written =
         events.record({object["apiVersion"].string(), kind.kind, at.first, at.second, uid_of(object)},
                       {true, "NotAccepted",
                        fmt::format("{}; the last version that could be read stays in force", why.substr(0, 900))});
-    if (!said) log::warn("event not written", {{"object", at.second}, {"error", said.error().to_string()}});
+    if (!written) log::warn("event not written", {{"object", at.second}, {"error", written.error().to_string()}});
   }
 
   void listed() {

@@ -23,7 +23,7 @@ struct Reviews {
                           out.now = [this] { return now; };
                           return out;
                         }()};
-  void says(const char* status) { answer = Json::object({{"status", *Json::parse(status)}}); }
+  void shows(const char* status) { answer = Json::object({{"status", *Json::parse(status)}}); }
 };
 
 const AccessRequest kJobs{"anna", {"research"}, "create", "batch", "jobs", "lab"};
@@ -42,7 +42,7 @@ TEST(AccessReviews, AskWhatTheUserMay) {
 
 TEST(AccessReviews, ADenialNamesUserVerbResourceNamespaceAndTheWayOut) {
   Reviews r;
-  r.says(R"({"allowed":false,"reason":"no RBAC policy matched"})");
+  r.shows(R"({"allowed":false,"reason":"no RBAC policy matched"})");
   const auto denied = r.reviews.check(kJobs);
   ASSERT_FALSE(denied);
   EXPECT_EQ(denied.error().code, Code::kPermissionDenied);
@@ -65,10 +65,10 @@ TEST(AccessReviews, WhatIsNotKnownIsNeitherYesNorNo) {
   EXPECT_EQ(ours.error().code, Code::kUnavailable) << "a refused review concerns our own account";
   EXPECT_NE(ours.error().remedy.find("subjectaccessreviews"), std::string::npos);
   r.now += 1s;
-  r.says(R"({"allowed":false,"evaluationError":"webhook timed out"})");
+  r.shows(R"({"allowed":false,"evaluationError":"webhook timed out"})");
   EXPECT_EQ(r.reviews.check(kJobs).error().code, Code::kUnavailable);
   r.now += 1s;
-  r.says(R"({"allowed":false,"denied":true,"evaluationError":"webhook timed out"})");
+  r.shows(R"({"allowed":false,"denied":true,"evaluationError":"webhook timed out"})");
   EXPECT_EQ(r.reviews.check(kJobs).error().code, Code::kPermissionDenied);
 }
 
@@ -82,7 +82,7 @@ TEST(AccessReviews, AnswersAreKeptForAWhile) {
   };
   EXPECT_EQ(asks(0s), 1U);
   EXPECT_EQ(asks(29s), 0U);
-  r.says(R"({"allowed":false})");
+  r.shows(R"({"allowed":false})");
   EXPECT_EQ(asks(1s), 1U) << "what was allowed is asked about again";
   EXPECT_EQ(asks(4s), 0U);
   r.answer = fail(Code::kUnavailable, "away");
@@ -96,7 +96,7 @@ TEST(AccessReviews, AnswersAreOfOneUserAndBounded) {
   auto other = kJobs;
   other.groups = {"finance"};
   EXPECT_TRUE(r.reviews.check(kJobs));
-  r.says(R"({"allowed":false})");
+  r.shows(R"({"allowed":false})");
   EXPECT_FALSE(r.reviews.check(other)) << "the same user in other groups";
   other = kJobs;
   other.user = "annaresearch";

@@ -155,7 +155,7 @@ TEST(Informer, AKindThatIsNotInstalledIsLookedForUntilItIs) {
   api.lists = {Api::list({Api::pod("a", "1")}, "10")};
   api.watches = {api.watch_and_hang("")};
   Client client(ClientOptions{api.origin(), {}, {}, {}, {}});
-  std::atomic<int> looks = 0, told = 0;
+  std::atomic<int> looks = 0, notified = 0;
   std::atomic<bool> served = false;
   Informer informer(client,
                     [&]() -> Result<Resource> {
@@ -163,12 +163,12 @@ TEST(Informer, AKindThatIsNotInstalledIsLookedForUntilItIs) {
                       if (!served) return fail(Code::kNotFound, "pods are not served");
                       return resources::kPods;
                     },
-                    "", {[&](const Json&, bool) { ++told; }, [] {}, {}});
+                    "", {[&](const Json&, bool) { ++notified; }, [] {}, {}});
   informer.start();
   EXPECT_TRUE(wait_until([&] { return informer.absent() && looks >= 2; }));
   served = true;
   EXPECT_TRUE(wait_until([&] { return informer.synced(); }));
-  EXPECT_EQ(told, 1);
+  EXPECT_EQ(notified, 1);
   EXPECT_EQ(informer.resource().plural, "pods");
   EXPECT_TRUE(wait_until([&] { return !informer.absent(); }));
   informer.stop();
@@ -182,17 +182,17 @@ TEST(Informer, WhatIsNotWantedAnyMoreComesAsDeleted) {
   api.watches = {api.watch_and_hang(Api::event("MODIFIED", plain) + Api::event("DELETED", Api::pod("b", "13")))};
   Client client(ClientOptions{api.origin(), {}, {}, {}, {}});
   std::mutex mutex;
-  std::vector<std::string> heard;
+  std::vector<std::string> received;
   Informer informer(client, resources::kPods, "",
                     {[&](const Json& object, bool deleted) {
                        const std::scoped_lock lock(mutex);
-                       heard.push_back((deleted ? "-" : "+") + name_of(object));
+                       received.push_back((deleted ? "-" : "+") + name_of(object));
                      },
                      [] {}, [](const Json& object) { return !label(object, "ours").empty(); }});
   informer.start();
   EXPECT_TRUE(wait_until([&] { return informer.counters().events == 2; }));
   informer.stop();
-  EXPECT_EQ(heard, (std::vector<std::string>{"+a", "-a"}));
+  EXPECT_EQ(received, (std::vector<std::string>{"+a", "-a"}));
 }
 
 }  // namespace informer_test

@@ -1,5 +1,6 @@
 #include "qm/pg/connection.hpp"
 
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>
@@ -12,13 +13,11 @@ namespace connection_pg_test {
 
 using namespace std::chrono_literals;
 
-class ConnectionTest : public ::testing::Test {
+class ConnectionTest : public testing::PostgresTest {
  protected:
   void SetUp() override {
-    std::string why_not;
-    server_ = testing::Postgres::shared(&why_not);
-    if (server_ == nullptr) GTEST_SKIP() << why_not;
-    conninfo_ = server_->fresh_database();
+    PostgresTest::SetUp();
+    if (IsSkipped()) return;
     session_ = open();
   }
   std::unique_ptr<Connection> open(ConnectOptions options = {"test"}) {
@@ -32,8 +31,6 @@ class ConnectionTest : public ::testing::Test {
     return rows ? Code::kUnknown : rows.error().code;
   }
 
-  testing::Postgres* server_ = nullptr;
-  std::string conninfo_;
   std::unique_ptr<Connection> session_;
 };
 

@@ -20,10 +20,10 @@ std::string own_namespace() {
 }
 
 struct KubeLease::Impl {
-  Impl(kube::ClientOptions server, std::string ns, std::string name, Term term, std::function<bool()> says)
+  Impl(kube::ClientOptions server, std::string ns, std::string name, Term term, std::function<bool()> leads_now)
       : client(std::move(server)),
         lease(client, std::move(ns), std::move(name), {std::move(term.holder), term.number}),
-        leads(std::move(says)),
+        leads(std::move(leads_now)),
         thread([this](const std::stop_token& stop) { run(stop); }) {}
 
   void run(const std::stop_token& stop) {

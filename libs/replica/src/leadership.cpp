@@ -16,9 +16,9 @@ Status Leadership::wait(const std::function<bool()>& give_up, const std::functio
     const std::lock_guard lock(mutex_);
     waiting_ = true;
   }
-  for (bool told = false; !look_again(at_once);) {
-    if (stand_by && !told) QM_TRY(stand_by());
-    told = true;
+  for (bool notified = false; !look_again(at_once);) {
+    if (stand_by && !notified) QM_TRY(stand_by());
+    notified = true;
     if (give_up()) {
       const std::lock_guard lock(mutex_);
       waiting_ = false;
@@ -104,8 +104,8 @@ void Leadership::release() {
     if (released_ || !state_.release()) return;
     released_ = true;
   }
-  if (const auto told = lease_->release(holder_); !told)
-    log::warn("the leader lease is dropped without a release", {{"error", told.error().to_string()}});
+  if (const auto released = lease_->release(holder_); !released)
+    log::warn("the leader lease is dropped without a release", {{"error", released.error().to_string()}});
 }
 
 bool Leadership::leads() const {

@@ -53,10 +53,10 @@ Status migrate(const rpc::Settings& settings, const std::string& process,
 /// this, when all processes reconnect.
 template <class Open>
 std::invoke_result_t<Open, store::PgOptions> once_there(Open open, const store::PgOptions& options) {
-  for (bool told = false;; told = true) {
+  for (bool logged = false;; logged = true) {
     auto opened = open(options);
     if (opened || !opened.error().retryable()) return opened;
-    if (!told) log::warn("the database is not available, waiting for it", {{"error", opened.error().to_string()}});
+    if (!logged) log::warn("the database is not available, waiting for it", {{"error", opened.error().to_string()}});
     if (rpc::signal_pending()) return fail(Code::kCancelled, "{} ends without a database", options.service);
     std::this_thread::sleep_for(kLookForDatabase);
   }

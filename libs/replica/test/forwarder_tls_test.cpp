@@ -90,8 +90,8 @@ class ForwardingOverTls : public ::testing::Test {
     if (!forwarded.empty()) context.AddMetadata(rpc::kForwarded, forwarded);
     const auto stream = stub->Push(&context);
     v1::AgentOrder order;
-    said_.clear();
-    if (stream->Read(&order)) said_ = order.fact_committed();
+    reported_.clear();
+    if (stream->Read(&order)) reported_ = order.fact_committed();
     return stream->Finish().error_code();
   }
 
@@ -99,16 +99,16 @@ class ForwardingOverTls : public ::testing::Test {
   testing::TempDir folder_;
   http::Identity authority_;
   Api api_;
-  std::string name_ = kServiceName, said_;
+  std::string name_ = kServiceName, reported_;
   std::unique_ptr<rpc::Server> leader_, standby_;
   std::unique_ptr<Forwarder> forwarder_;
 };
 
 TEST_F(ForwardingOverTls, AnAgentReachesTheLeaderThroughAnyReplica) {
   EXPECT_EQ(push(*leader_, "agent"), grpc::StatusCode::OK);
-  EXPECT_EQ(said_, "agent");
+  EXPECT_EQ(reported_, "agent");
   EXPECT_EQ(push(*standby_, "agent"), grpc::StatusCode::OK);
-  EXPECT_EQ(said_, "agent") << "the leader does not know the original caller of the forwarded call";
+  EXPECT_EQ(reported_, "agent") << "the leader does not know the original caller of the forwarded call";
 }
 
 TEST_F(ForwardingOverTls, NoOtherCallerBecomesAnAgentByIt) {

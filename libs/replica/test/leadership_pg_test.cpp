@@ -1,6 +1,7 @@
 // Two replicas on one database: in one process to shorten the lease's clock, in two processes to kill one.
 #include "qm/replica/leadership.hpp"
 
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>
@@ -15,13 +16,12 @@ namespace leadership_pg_test {
 
 using namespace std::chrono_literals;
 
-class LeadershipTest : public ::testing::Test {
+class LeadershipTest : public testing::PostgresTest {
  protected:
   void SetUp() override {
-    std::string why_not;
-    server_ = testing::Postgres::shared(&why_not);
-    if (server_ == nullptr) GTEST_SKIP() << why_not;
-    options_.conninfo = server_->fresh_database();
+    PostgresTest::SetUp();
+    if (IsSkipped()) return;
+    options_.conninfo = conninfo_;
     options_.service = "cost";
     const auto store = store::open_postgres(options_);
     ASSERT_TRUE(store) << store.error().to_string();
@@ -49,7 +49,6 @@ class LeadershipTest : public ::testing::Test {
     return child;
   }
 
-  testing::Postgres* server_ = nullptr;
   store::PgOptions options_;
 };
 

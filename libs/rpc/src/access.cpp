@@ -113,7 +113,7 @@ struct Access::Impl {
   std::size_t turn = 0;
   std::map<std::pair<std::string, std::string>, double> denials;  ///< by method and code
   SteadyInstant second{};
-  int told = 0;
+  int logged = 0;
   std::vector<std::unique_ptr<Worker>> workers;
 
   void resolve(const std::string& token, std::function<void(const Answer&)> done) {
@@ -188,9 +188,9 @@ struct Access::Impl {
       if (error.code == Code::kUnavailable) return;  // unknown is not denied
       if (const auto now = options.now(); now - second >= std::chrono::seconds(1)) {
         second = now;
-        told = 0;
+        logged = 0;
       }
-      if (++told > kDenialsASecond) return;
+      if (++logged > kDenialsASecond) return;
     }
     log::warn(
         "call denied",

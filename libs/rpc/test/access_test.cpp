@@ -83,7 +83,7 @@ TEST(Roles, AMistakeIsNamedWithItsLine) {
   const auto path = dir.path() + "/roles.yaml";
   struct Case {
     const char* text;
-    const char* says;
+    const char* shows;
   };
   const Case cases[] = {
       {"kind: ConfigMap\napiVersion: v1\nmetadata: {name: x}\n", "is not a RoleMap"},
@@ -100,7 +100,7 @@ TEST(Roles, AMistakeIsNamedWithItsLine) {
     write_file(path, c.text);
     const auto opened = RoleMap::open(path);
     ASSERT_FALSE(opened) << c.text;
-    EXPECT_NE(opened.error().message.find(c.says), std::string::npos) << opened.error().message;
+    EXPECT_NE(opened.error().message.find(c.shows), std::string::npos) << opened.error().message;
   }
   EXPECT_FALSE(RoleMap::open(dir.path() + "/none"));
 }

@@ -191,9 +191,9 @@ TEST(Tls, PlainTextStaysOnLoopback) {
   const auto channel = open_channel("192.0.2.1:7101", {});
   ASSERT_FALSE(channel);
   EXPECT_EQ(channel.error().code, Code::kFailedPrecondition);
-  ClientSecurity said;
-  said.insecure = true;
-  EXPECT_TRUE(open_channel("192.0.2.1:7101", said));
+  ClientSecurity reported;
+  reported.insecure = true;
+  EXPECT_TRUE(open_channel("192.0.2.1:7101", reported));
 }
 
 TEST(Tls, OpenToOthersMeansAskingThem) {
@@ -222,7 +222,7 @@ TEST(Tls, FilesThatDoNotFitAreNamed) {
   struct Case {
     const char* flag;
     TlsFiles files;
-    const char* says;
+    const char* shows;
   };
   const Case cases[] = {
       {"--tls-key", {good.certificate, "", good.ca}, "needs its key"},
@@ -236,9 +236,9 @@ TEST(Tls, FilesThatDoNotFitAreNamed) {
   };
   for (const auto& c : cases) {
     const auto checked = check_tls(c.files, true);
-    ASSERT_FALSE(checked) << c.says;
-    EXPECT_EQ(checked.error().field, c.flag) << c.says;
-    EXPECT_NE(checked.error().message.find(c.says), std::string::npos) << checked.error().message;
+    ASSERT_FALSE(checked) << c.shows;
+    EXPECT_EQ(checked.error().field, c.flag) << c.shows;
+    EXPECT_NE(checked.error().message.find(c.shows), std::string::npos) << checked.error().message;
     EXPECT_FALSE(checked.error().remedy.empty());
   }
 }

@@ -1,7 +1,7 @@
 // One batch, from the mailbox to the replies.
 //
 //   collect  consumes inputs, drops bus duplicates, replies to repeated requests from the stored replies
-//   decide   one step of the engine at a `now` that never goes back; say (events.cpp) converts its events to rows
+//   decide   one step of the engine at a `now` that never goes back; add_events (events.cpp) converts its events to rows
 //   narrow   bisects a batch that cannot be written, to find the input that causes it (events.cpp)
 //   write    one transaction: state, journal, outbox, intents, cursors; the store checks the term last
 //   committed / take_back / reload   the reaction to the outcome of the transaction
@@ -284,7 +284,7 @@ void Host::Impl::decide(Batch& batch) {
   c.journal = journal.SerializeAsString();
 
   batch.decision_id = fmt::format("{}/{}/{}", options.service, options.shard, c.journal_sequence);
-  say(batch);
+  add_events(batch);
   if (batch.unwritable) return;
 
   c.intents = std::move(batch.effects.intents);
@@ -477,7 +477,7 @@ void Host::Impl::committed(Batch& batch) {
 // A client that sent a trace finds the resulting decisions in the log of each service; other decisions are logged
 // only at level debug.
 void Host::Impl::log_decided(const Batch& batch) {
-  const auto say = [&](log::Level level, std::string_view trace) {
+  const auto write = [&](log::Level level, std::string_view trace) {
     log::write(level, "decided",
                {{"decision_id", batch.decision_id},
                 {"trace_id", trace},
@@ -486,8 +486,8 @@ void Host::Impl::log_decided(const Batch& batch) {
                 {"intents", batch.commit.intents.size()}});
   };
   const Traces traces(batch.inputs);
-  for (const auto id : traces.ids()) say(log::Level::kInfo, id);
-  if (traces.ids().empty() && log::level() <= log::Level::kDebug) say(log::Level::kDebug, "");
+  for (const auto id : traces.ids()) write(log::Level::kInfo, id);
+  if (traces.ids().empty() && log::level() <= log::Level::kDebug) write(log::Level::kDebug, "");
 }
 
 void Host::Impl::take_back(Batch& batch, const std::string& why) {
@@ -549,7 +549,7 @@ void Host::Impl::reload(Batch& batch) {
     step_down("another replica is the leader now");
     return;
   }
-  // The numbers of another history say nothing about this batch.
+  // The numbers of another history do not concern this batch.
   if (journal_sequence < acknowledged || last_term != led) return rolled_back(batch);
   if (journal_sequence < attempted) {
     retry.push_front(std::move(batch.pending));

@@ -42,9 +42,9 @@ Status check_event(const std::string& topic, const std::string& key, std::size_t
   return {};
 }
 
-Error too_much(std::size_t said) {
+Error too_much(std::size_t bytes) {
   return {Code::kInvalid,
-          fmt::format("events of {} bytes would follow from one input, {} are written at most", said, kMaxEventBytes),
+          fmt::format("events of {} bytes would follow from one input, {} are written at most", bytes, kMaxEventBytes),
           {},
           "split the input into several"};
 }
@@ -115,13 +115,13 @@ void Host::Impl::give_back(Batch& batch, const Input& in, const Error& error) {
   }
 }
 
-void Host::Impl::say(Batch& batch) {
+void Host::Impl::add_events(Batch& batch) {
   const Traces traces(batch.inputs);
-  std::size_t said = 0;
+  std::size_t bytes = 0;
   for (const auto& event : batch.effects.events) {
     auto added = add_event(batch, event, traces.of(event.key));
-    said += event.payload.size();
-    if (added && said > kMaxEventBytes && !batch.withhold) added = fail(too_much(said));
+    bytes += event.payload.size();
+    if (added && bytes > kMaxEventBytes && !batch.withhold) added = fail(too_much(bytes));
     if (added) continue;
     if (!batch.withhold) {
       batch.unwritable = added.error();
@@ -214,13 +214,13 @@ bool Host::Impl::too_long(const std::vector<store::OutboxRow>& rows, const Error
 }
 
 Status Host::Impl::park(const store::OutboxRow& row, const Error& error) {
-  pb::Envelope said;
-  (void)said.ParseFromString(row.value);  // an envelope of this service
-  pb::Envelope e = said;
-  said.clear_payload();
+  pb::Envelope original;
+  (void)original.ParseFromString(row.value);  // an envelope of this service
+  pb::Envelope e = original;
+  original.clear_payload();
   e.set_topic(bus::dead_letter(row.topic));
   e.set_tombstone(true);
-  e.set_payload(letter_of(std::move(said), options.service + "/" + options.shard, error));
+  e.set_payload(letter_of(std::move(original), options.service + "/" + options.shard, error));
   const bus::Record letter{bus::dead_letter(row.topic), row.key, e.SerializeAsString()};
   if (auto sent = producer->publish({&letter, 1}, options.publish_timeout); !sent) {
     if (sent.error().code != Code::kOutOfRange) return sent;

@@ -172,7 +172,7 @@ struct Host::Impl {
   void audit(Batch& batch) const;
 
   // events.cpp
-  void say(Batch& batch);
+  void add_events(Batch& batch);
   Status add_event(Batch& batch, const Publish& event, std::string_view trace);
   void add_letter(Batch& batch, const std::string& topic, const std::string& key, quartermaster::v1::Envelope message,
                   const Error& error, std::string_view trace);

@@ -15,11 +15,11 @@ TEST(HostAtTheBus, PoisonThatDidNotComeFromTheBusHasATopicToo) {
   fact.name = "fact";
   fact.key = "node-1";
   fact.bytes = "rubbish";
-  std::string told = "nothing";
-  ASSERT_TRUE(w.host->submit(fact, [&](Result<std::string> r) { told = reply_of(r); }));
+  std::string answer = "nothing";
+  ASSERT_TRUE(w.host->submit(fact, [&](Result<std::string> r) { answer = reply_of(r); }));
   ASSERT_TRUE(w.add("a=1", "r1"));
   w.settle();
-  EXPECT_EQ(told, "");
+  EXPECT_EQ(answer, "");
   EXPECT_EQ(w.sums->sum("a"), 1);
   EXPECT_EQ(w.host->counters().poison, 1u);
   EXPECT_EQ(w.host->counters().outbox_backlog, 0u) << "a letter without a topic would hold up every later event";
@@ -127,8 +127,8 @@ TEST(HostAtTheBus, KeysThatEndedAreForgottenWhenTheBusHasForgottenThem) {
   hear(3, "own=7", false);
   auto consumer = *w.bus->consumer({"check", {"qm.test"}, [](const auto&) { return std::int64_t{-1}; }});
   std::vector<std::uint64_t> versions;
-  const auto said = *consumer->poll(10, std::chrono::milliseconds(10));
-  for (const auto& message : said) {
+  const auto reported = *consumer->poll(10, std::chrono::milliseconds(10));
+  for (const auto& message : reported) {
     pb::Envelope e;
     ASSERT_TRUE(e.ParseFromString(message.value));
     if (e.key() == "own") versions.push_back(e.key_version());

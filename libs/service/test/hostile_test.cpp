@@ -123,10 +123,10 @@ TEST(Hostile, WorkOfItsOwnThatCannotBeWrittenIsReported) {
   w.sums->own_key = "a\0b"s;
   w.clock.advance(std::chrono::seconds(1));
   EXPECT_TRUE(w.host->pump());
-  const auto said = w.host->readiness();
-  EXPECT_FALSE(said.ready);
-  EXPECT_NE(said.text.find("NUL"), std::string::npos) << said.text;
-  EXPECT_NE(said.text.find("nothing could be saved to PostgreSQL for "), std::string::npos) << said.text;
+  const auto reported = w.host->readiness();
+  EXPECT_FALSE(reported.ready);
+  EXPECT_NE(reported.text.find("NUL"), std::string::npos) << reported.text;
+  EXPECT_NE(reported.text.find("nothing could be saved to PostgreSQL for "), std::string::npos) << reported.text;
   w.sums->own_key = "clock";
   EXPECT_TRUE(testing::wait_until([&] { return w.host->pump() && w.host->readiness().ready; }));
   EXPECT_EQ(w.sums->sum("clock"), 1);

@@ -1,4 +1,5 @@
 // The clock of PostgreSQL against that of a host which is a day ahead.
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 #include "sums.hpp"
 
@@ -7,11 +8,9 @@ namespace jump_pg_test {
 
 using namespace std::chrono_literals;
 
-TEST(HostClock, OnPostgresTheFirstTimeOfATakeoverIsTheDatabases) {
-  std::string why;
-  auto* server = testing::Postgres::shared(&why);
-  if (server == nullptr) GTEST_SKIP() << why;
-  const auto conninfo = server->fresh_database();
+class HostClockOnPostgres : public testing::PostgresTest {};
+
+TEST_F(HostClockOnPostgres, TheFirstTimeOfATakeoverIsTheDatabases) {
   Duration ahead = 24h;
   const SystemClock machine;
   const SystemClock clock({[&] { return micros(machine.now() + ahead); },
@@ -21,7 +20,7 @@ TEST(HostClock, OnPostgresTheFirstTimeOfATakeoverIsTheDatabases) {
                            }});
   auto shell = std::make_unique<Sums>();
   auto* sums = shell.get();
-  auto store = store::open_postgres({.conninfo = conninfo, .service = "test"});
+  auto store = store::open_postgres({.conninfo = conninfo_, .service = "test"});
   ASSERT_TRUE(store) << store.error().to_string();
   Host host({.service = "test"}, std::move(shell), std::move(*store), nullptr, clock, nullptr);
   ASSERT_TRUE(host.open());

@@ -13,23 +13,23 @@ namespace pb = quartermaster::v1;
 const std::string kPad = fmt::format(" pad={}", bus::kMaxValue);
 
 /// The current content of a topic: key, version and payload without its padding.
-struct Said {
+struct Reported {
   std::string key;
   std::uint64_t version = 0;
   std::string payload;
-  friend bool operator==(const Said&, const Said&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const Said& s) {
+  friend bool operator==(const Reported&, const Reported&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Reported& s) {
     return out << s.key << " v" << s.version << " " << s.payload.substr(0, 40);
   }
 };
-std::vector<Said> said(World& w, const std::string& topic) {
+std::vector<Reported> reported(World& w, const std::string& topic) {
   static int readers = 0;
   auto consumer =
       *w.bus->consumer({fmt::format("said{}", ++readers), {topic}, [](const auto&) { return std::int64_t{-1}; }});
-  std::vector<Said> out;
+  std::vector<Reported> out;
   for (const auto& e : events_of(*consumer->poll(10'000, std::chrono::milliseconds(1))))
     out.push_back({e.key(), e.key_version(), e.payload().substr(0, e.payload().find(' '))});
-  std::ranges::stable_sort(out, {}, &Said::key);
+  std::ranges::stable_sort(out, {}, &Reported::key);
   return out;
 }
 std::vector<pb::DeadLetter> letters(World& w, const std::string& topic) {
@@ -66,7 +66,7 @@ TEST(Oversize, ARequestWithTooLargeEventsIsRefusedAndTheOthersAreApplied) {
   EXPECT_EQ(w.sums->sum("b"), 4);
   EXPECT_EQ(std::ranges::count(w.doer.done, "b=2" + kPad), 0);
   EXPECT_EQ(w.doer.done.size(), 3U);
-  EXPECT_EQ(said(w, "qm.test"), (std::vector<Said>{{"a", 1, "1"}, {"b", 1, "4"}, {"c", 1, "3"}}));
+  EXPECT_EQ(reported(w, "qm.test"), (std::vector<Reported>{{"a", 1, "1"}, {"b", 1, "4"}, {"c", 1, "3"}}));
   EXPECT_EQ(w.host->counters().too_large, 1U);
   EXPECT_EQ(w.host->counters().outbox_backlog, 0U);
   EXPECT_TRUE(w.host->ready());
@@ -180,7 +180,7 @@ TEST(Oversize, TooLargeEventsOfATickAreWithheldAndItsOtherWorkIsDone) {
   ASSERT_EQ(aside.size(), 1U);
   EXPECT_EQ(aside[0].message().key(), "clock");
   EXPECT_LE(aside[0].message().payload().size(), std::size_t{512} << 10);
-  EXPECT_EQ(said(w, "qm.test"), (std::vector<Said>{{"a", 1, "1"}, {"a", 2, "2"}}));
+  EXPECT_EQ(reported(w, "qm.test"), (std::vector<Reported>{{"a", 1, "1"}, {"a", 2, "2"}}));
 
   w.sums->timer_pad = 1;
   w.sums->wake_at = w.clock.now();
@@ -188,7 +188,7 @@ TEST(Oversize, TooLargeEventsOfATickAreWithheldAndItsOtherWorkIsDone) {
   w.host->pump();
   w.sums->wake_at.reset();
   w.settle();
-  EXPECT_EQ(said(w, "qm.test").back(), (Said{"clock", 1, "2"})) << "the key's next event makes up for it";
+  EXPECT_EQ(reported(w, "qm.test").back(), (Reported{"clock", 1, "2"})) << "the key's next event makes up for it";
 }
 
 /// An engine whose own work is oversized at every step: the input is refused, and the loop continues.
@@ -291,7 +291,7 @@ TEST_F(NarrowBus, WhatItRefusesIsParkedAndTheOtherKeysGoOn) {
   EXPECT_TRUE(w_->host->ready());
   EXPECT_LE(bus_->sends, 80) << "halves, and more again once it works";
   std::map<std::string, std::uint64_t> last;
-  for (const auto& event : said(*w_, "qm.test")) {
+  for (const auto& event : reported(*w_, "qm.test")) {
     EXPECT_EQ(event.version, last[event.key] + (event.key == "k3" && last[event.key] == 10 ? 2 : 1)) << event.key;
     last[event.key] = event.version;
   }
@@ -320,7 +320,7 @@ TEST_F(NarrowBus, AnEventWaitsUntilItsDeadLetterIsSent) {
   w_->settle();
   EXPECT_EQ(w_->host->counters().parked, 1U);
   EXPECT_EQ(w_->host->counters().outbox_backlog, 0U);
-  EXPECT_EQ(said(*w_, "qm.test"), (std::vector<Said>{{"b", 1, "1"}}));
+  EXPECT_EQ(reported(*w_, "qm.test"), (std::vector<Reported>{{"b", 1, "1"}}));
 }
 
 TEST_F(NarrowBus, ARefusedDeadLetterDelaysNoOtherEvent) {
@@ -330,7 +330,7 @@ TEST_F(NarrowBus, ARefusedDeadLetterDelaysNoOtherEvent) {
   add("b=1");
   w_->settle();
   EXPECT_EQ(w_->host->counters().parked, 1U);
-  EXPECT_EQ(said(*w_, "qm.test"), (std::vector<Said>{{"b", 1, "1"}}));
+  EXPECT_EQ(reported(*w_, "qm.test"), (std::vector<Reported>{{"b", 1, "1"}}));
 }
 
 }  // namespace oversize_test

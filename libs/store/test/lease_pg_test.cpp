@@ -1,5 +1,6 @@
 #include "lease_contract_body.hpp"
 #include "qm/pg/connection.hpp"
+#include "qm/testing/postgres_test.hpp"
 
 #include <gmock/gmock.h>
 
@@ -11,13 +12,11 @@ namespace lease_pg_test {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-class PgLeaseTest : public ::testing::Test {
+class PgLeaseTest : public testing::PostgresTest {
  protected:
   void SetUp() override {
-    std::string why_not;
-    server_ = testing::Postgres::shared(&why_not);
-    if (server_ == nullptr) GTEST_SKIP() << why_not;
-    conninfo_ = server_->fresh_database();
+    PostgresTest::SetUp();
+    if (IsSkipped()) return;
     const auto store = open_postgres(options());
     ASSERT_TRUE(store) << store.error().to_string();
   }
@@ -35,9 +34,6 @@ class PgLeaseTest : public ::testing::Test {
     const auto done = (*session)->exec(sql);
     ASSERT_TRUE(done) << done.error().to_string();
   }
-
-  testing::Postgres* server_ = nullptr;
-  std::string conninfo_;
 };
 
 Shard place(std::string* why_not) {

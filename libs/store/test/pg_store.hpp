@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/pg/connection.hpp"
 #include "qm/store/store.hpp"
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 #include "store_contract_body.hpp"
 
@@ -20,15 +21,8 @@ inline std::unique_ptr<Store> open_at(const std::string& conninfo, std::vector<M
 }
 
 /// Opens stores on a new database.
-class PgStoreTest : public ::testing::Test {
+class PgStoreTest : public testing::PostgresTest {
  protected:
-  void SetUp() override {
-    std::string why_not;
-    server_ = testing::Postgres::shared(&why_not);
-    if (server_ == nullptr) GTEST_SKIP() << why_not;
-    conninfo_ = server_->fresh_database();
-  }
-
   std::unique_ptr<pg::Connection> raw() const {
     auto session = pg::Connection::open(conninfo_, {"test"});
     EXPECT_TRUE(session.has_value()) << session.error().to_string();
@@ -46,9 +40,6 @@ class PgStoreTest : public ::testing::Test {
     out.outbox = {event(sequence, "k", sequence)};
     return out;
   }
-
-  testing::Postgres* server_ = nullptr;
-  std::string conninfo_;
 };
 
 }  // namespace qm::store

@@ -75,7 +75,7 @@ class KafkaOutage : public ::testing::Test {
     speaker_ = host("speaker");
     listener_ = host("listener");
     ASSERT_TRUE(say(kKeys));
-    ASSERT_TRUE(testing::wait_until([&] { return received_->applied == said_; }));
+    ASSERT_TRUE(testing::wait_until([&] { return received_->applied == reported_; }));
   }
   void TearDown() override {
     if (speaker_) speaker_->stop();
@@ -112,7 +112,7 @@ class KafkaOutage : public ::testing::Test {
       input.bytes = bytes;
       EXPECT_TRUE(speaker_->submit(std::move(input), [&](const Result<std::string>& r) { answered += r ? 1 : 0; }));
     }
-    said_ += n;
+    reported_ += n;
     return testing::wait_until([&] { return answered == n; }, hasty_ ? 20s : 2s);
   }
   std::int64_t outbox_rows() const {
@@ -120,9 +120,9 @@ class KafkaOutage : public ::testing::Test {
   }
   /// The consumer has every event once and in order, and the outbox is empty.
   void expect_all_received() {
-    ASSERT_TRUE(testing::wait_until([&] { return received_->applied >= said_; }, 120s))
-        << received_->applied << " of " << said_;
-    EXPECT_EQ(received_->applied, said_);
+    ASSERT_TRUE(testing::wait_until([&] { return received_->applied >= reported_; }, 120s))
+        << received_->applied << " of " << reported_;
+    EXPECT_EQ(received_->applied, reported_);
     EXPECT_EQ(received_->out_of_order, 0);
     EXPECT_EQ(listener_->counters().gaps, 0U);
     EXPECT_TRUE(testing::wait_until([&] { return outbox_rows() == 0; }));
@@ -134,21 +134,21 @@ class KafkaOutage : public ::testing::Test {
   SystemClock clock_;
   Counts* received_ = nullptr;
   std::unique_ptr<service::Host> speaker_, listener_;
-  int said_ = 0;
+  int reported_ = 0;
 };
 
 TEST_F(KafkaOutage, TheOutboxGrowsForAMinuteAndThenDrains) {
   constexpr auto kAway = 60s;
   constexpr auto kTick = 100ms;
   constexpr int kEachTick = 20;
-  const int before = said_;
+  const int before = reported_;
   place_.crash();
   const auto start = steady_clock::now();
   for (auto due = start; due < start + kAway; due += kTick) {
     ASSERT_TRUE(testing::wait_until([&] { return steady_clock::now() >= due; }, 1s));
     ASSERT_TRUE(say(kEachTick)) << "deciding does not wait for the broker";
   }
-  const int waiting = said_ - before;
+  const int waiting = reported_ - before;
   EXPECT_GE(waiting, 10'000);
   EXPECT_EQ(outbox_rows(), waiting);
   EXPECT_GE(speaker_->counters().send_failures, 2U) << "the relay's own timeout has passed several times";
@@ -198,10 +198,10 @@ class KafkaNarrowTopic : public KafkaOutage {
 
 TEST_F(KafkaNarrowTopic, ARefusedRecordDelaysNoOther) {
   ASSERT_TRUE(say(1, std::string(2 << 20, ' ')));  // of k0
-  --said_;                                         // no consumer receives it
+  --reported_;                                     // no consumer receives it
   ASSERT_TRUE(say(kKeys * 10));
-  ASSERT_TRUE(testing::wait_until([&] { return received_->applied >= said_; }, 60s))
-      << received_->applied << " of " << said_;
+  ASSERT_TRUE(testing::wait_until([&] { return received_->applied >= reported_; }, 60s))
+      << received_->applied << " of " << reported_;
   EXPECT_EQ(received_->out_of_order, 1) << "k0 continues after the refused event";
   EXPECT_TRUE(testing::wait_until([&] { return outbox_rows() == 0; }));
   EXPECT_EQ(speaker_->counters().parked, 1U);

@@ -46,7 +46,9 @@ class BusTorture : public BusContract {
   std::vector<Pair> pairs() { return {pair("produce", "consume"), pair("serve", "apply")}; }
 
   std::string file(const Pair& p, const std::string& verb) const { return dir_.path() + "/" + p.shard + "." + verb; }
-  std::string said(const Pair& p, const std::string& verb) const { return testing::read_file(file(p, verb) + ".out"); }
+  std::string reported(const Pair& p, const std::string& verb) const {
+    return testing::read_file(file(p, verb) + ".out");
+  }
 
   std::unique_ptr<testing::Process> start(const Pair& p, const std::string& verb, const std::string& crash_at,
                                           bool trace = false) {
@@ -71,8 +73,8 @@ class BusTorture : public BusContract {
     if (!out.empty()) return out;
     for (const auto& p : pairs()) {
       for (const auto& verb : {p.first, p.second}) {
-        EXPECT_EQ(run(p, verb, "", true), 0) << verb << ": " << said(p, verb);
-        std::istringstream lines(said(p, verb));
+        EXPECT_EQ(run(p, verb, "", true), 0) << verb << ": " << reported(p, verb);
+        std::istringstream lines(reported(p, verb));
         for (std::string line; std::getline(lines, line);) {
           std::istringstream words(line);
           std::string word, name;
@@ -148,12 +150,12 @@ TEST_P(BusTorture, TheProcessMayDieAtEveryPoint) {
           // Batches differ from run to run: a run with fewer passages has ended well, and the first passage covers
           // the point.
           if (status == 0 && middle > 1) continue;
-          ASSERT_EQ(status, 128 + SIGKILL) << verb << " at " << point << ": " << said(p, verb);
+          ASSERT_EQ(status, 128 + SIGKILL) << verb << " at " << point << ": " << reported(p, verb);
           status = run(p, verb, point + ":1");
           ASSERT_TRUE(status == 0 || status == 128 + SIGKILL)
-              << status << " " << verb << " at " << point << ": " << said(p, verb);
+              << status << " " << verb << " at " << point << ": " << reported(p, verb);
         }
-        ASSERT_EQ(run(p, verb, ""), 0) << verb << " after " << point << ": " << said(p, verb);
+        ASSERT_EQ(run(p, verb, ""), 0) << verb << " after " << point << ": " << reported(p, verb);
       }
       check(p);
       ASSERT_FALSE(HasFailure()) << point;
@@ -175,7 +177,7 @@ TEST_P(BusTorture, TheServerMayDieAtEveryPoint) {
     for (const auto& [point, count] : passed) {
       const bool bare = verb == "produce" || verb == "consume";
       auto p = bare ? pair("produce", "consume") : pair("serve", "apply");
-      ASSERT_TRUE(verb == p.first || run(p, p.first, "") == 0) << said(p, p.first);
+      ASSERT_TRUE(verb == p.first || run(p, p.first, "") == 0) << reported(p, p.first);
       auto process = start(p, verb, fmt::format("{}:{}:stop", point, (count + 1) / 2));
       all.push_back({std::move(p), verb, point, std::move(process)});
     }
@@ -199,11 +201,12 @@ TEST_P(BusTorture, TheServerMayDieAtEveryPoint) {
     auto status = one.process->wait(120s).value_or(-1);
     // A host that cannot open its store reports it and exits, to be started again by its supervisor.
     for (int again = 0; status == 3 && again < 5; ++again) status = run(one.pair, one.verb, "");
-    ASSERT_EQ(status, 0) << one.verb << " at " << one.point << ": " << said(one.pair, one.verb);
+    ASSERT_EQ(status, 0) << one.verb << " at " << one.point << ": " << reported(one.pair, one.verb);
     // Work whose result could not be stored during the outage is left to the next start.
-    ASSERT_EQ(run(one.pair, one.verb, ""), 0) << one.verb << " after " << one.point << ": " << said(one.pair, one.verb);
+    ASSERT_EQ(run(one.pair, one.verb, ""), 0)
+        << one.verb << " after " << one.point << ": " << reported(one.pair, one.verb);
     ASSERT_TRUE(one.verb == one.pair.second || run(one.pair, one.pair.second, "") == 0)
-        << one.point << ": " << said(one.pair, one.pair.second);
+        << one.point << ": " << reported(one.pair, one.pair.second);
     check(one.pair);
     ASSERT_FALSE(HasFailure()) << one.verb << " at " << one.point;
   }

@@ -22,8 +22,8 @@ class Events : public KubeContract {
 
 TEST_F(Events, OneIsMadeAndARepeatCountsUp) {
   EventRecorder events(client(), "qm-admission");
-  const auto said = events.record(subject(), {false, "QuotaReserved", "8 GPUs of flavor a100"});
-  ASSERT_TRUE(said) << said.error().to_string();
+  const auto reported = events.record(subject(), {false, "QuotaReserved", "8 GPUs of flavor a100"});
+  ASSERT_TRUE(reported) << reported.error().to_string();
   ASSERT_EQ(all().size(), 1U);
   const auto first = all()[0];
   EXPECT_EQ(first["reason"].string(), "QuotaReserved");
@@ -49,8 +49,8 @@ TEST_F(Events, OneIsMadeAndARepeatCountsUp) {
 TEST_F(Events, ANoisySubjectIsPublishedAtABoundedRate) {
   EventRecorder events(client(), "qm-admission", [this] { return now_; });
   for (int i = 0; i < EventRecorder::kBurst; ++i) {
-    const auto said = events.record(subject(), {true, "Evicted", std::to_string(i)});
-    ASSERT_TRUE(said) << i << " " << said.error().to_string();
+    const auto reported = events.record(subject(), {true, "Evicted", std::to_string(i)});
+    ASSERT_TRUE(reported) << i << " " << reported.error().to_string();
   }
   const auto above = events.record(subject(), {true, "Evicted", "more"});
   ASSERT_FALSE(above);
@@ -65,8 +65,8 @@ TEST_F(Events, ALongMessageIsTruncated) {
   EventRecorder events(client(), "qm-admission");
   std::string message = "x";
   while (message.size() < 3000) message += "\u00e4";
-  const auto said = events.record(subject(), {false, "QuotaReserved", message});
-  ASSERT_TRUE(said) << said.error().to_string();
+  const auto reported = events.record(subject(), {false, "QuotaReserved", message});
+  ASSERT_TRUE(reported) << reported.error().to_string();
   const auto cut = all().at(0)["message"].string();
   EXPECT_LE(cut.size(), 1024U);
   EXPECT_TRUE(cut.ends_with("\u00e4...")) << "between two characters";

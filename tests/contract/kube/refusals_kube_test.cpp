@@ -48,7 +48,7 @@ class KubeRefusals : public KubeContract {
     return send("POST", kJobs.path(ns()) + query, body);
   }
   /// "400 BadRequest: text"
-  static std::string said(const http::Response& answer) {
+  static std::string reported(const http::Response& answer) {
     const auto status = Json::parse(answer.body).value_or(Json());
     return fmt::format("{} {}: {}", answer.status, status["reason"].string(), status["message"].string());
   }
@@ -59,7 +59,7 @@ TEST_F(KubeRefusals, UnknownGroupsVersionsAndKindsAreNotFound) {
        {"/apis/batch/v2/namespaces/default/jobs", "/api/v2/pods", "/apis/batch/v1/namespaces/default/widgets"}) {
     for (const auto* method : {"GET", "POST"}) {
       const auto answer = send(method, path, method == std::string("POST") ? job("j") : "");
-      EXPECT_EQ(said(answer), "404 NotFound: the server could not find the requested resource") << method << path;
+      EXPECT_EQ(reported(answer), "404 NotFound: the server could not find the requested resource") << method << path;
       EXPECT_EQ(json(answer.body)["details"], Json::object()) << path;
     }
   }
@@ -73,7 +73,7 @@ TEST_F(KubeRefusals, UnknownGroupsVersionsAndKindsAreNotFound) {
 TEST_F(KubeRefusals, ObjectsOfAnotherKindOrVersionAreBadRequests) {
   for (const auto* body : {R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}})",
                            R"({"apiVersion":"batch/v2","kind":"Job","metadata":{"name":"a"}})"}) {
-    const auto text = said(post_job(body));
+    const auto text = reported(post_job(body));
     EXPECT_TRUE(text.starts_with("400 BadRequest: ")) << text;
     EXPECT_NE(text.find("cannot be handled as a Job: "), std::string::npos) << text;
   }
@@ -87,13 +87,13 @@ TEST_F(KubeRefusals, ObjectsOfAnotherKindOrVersionAreBadRequests) {
 TEST_F(KubeRefusals, UnknownFieldsAreRefusedOrWarnedOfOrDropped) {
   const auto strange = job("strange", R"("paralelism":2,)");
   const std::string text = "unknown field \"spec.paralelism\"";
-  EXPECT_EQ(said(post_job(strange, "?fieldValidation=Strict")),
+  EXPECT_EQ(reported(post_job(strange, "?fieldValidation=Strict")),
             "400 BadRequest: Job in version \"v1\" cannot be handled as a Job: strict decoding error: " + text);
-  EXPECT_EQ(said(post_job(job("two", R"("foo":1,"parallelism":1,"parallelism":2,)"), "?fieldValidation=Strict")),
+  EXPECT_EQ(reported(post_job(job("two", R"("foo":1,"parallelism":1,"parallelism":2,)"), "?fieldValidation=Strict")),
             "400 BadRequest: Job in version \"v1\" cannot be handled as a Job: strict decoding error: "
             "unknown field \"spec.foo\", duplicate field \"spec.parallelism\"");
   const auto supported = R"(supported values: "", "Ignore", "Strict", "Warn")";
-  EXPECT_EQ(said(post_job(strange, "?fieldValidation=Maybe")),
+  EXPECT_EQ(reported(post_job(strange, "?fieldValidation=Maybe")),
             std::string("422 Invalid: CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: "
                         "\"Maybe\": ") +
                 supported);
@@ -129,15 +129,15 @@ TEST_F(KubeRefusals, ValuesOfAnotherTypeAreBadRequests) {
       {R"("manualSelector":"yes")",
        "json: cannot unmarshal string into Go struct field JobSpec.spec.manualSelector of type bool"}};
   for (const auto& [field, text] : cases) {
-    EXPECT_EQ(said(post_job(job("a", std::string(field) + ","))),
+    EXPECT_EQ(reported(post_job(job("a", std::string(field) + ","))),
               std::string("400 BadRequest: Job in version \"v1\" cannot be handled as a Job: ") + text);
   }
-  const auto label = said(post_job(job("a", "", R"(,"labels":{"n":1})")));
+  const auto label = reported(post_job(job("a", "", R"(,"labels":{"n":1})")));
   EXPECT_NE(label.find("into Go struct field ObjectMeta.metadata.labels of type string"), std::string::npos) << label;
   auto pods = json(job("a"));
   pods.set("spec").set("template").set("spec").set("containers", Json::object());
   EXPECT_EQ(
-      said(post_job(pods.dump())),
+      reported(post_job(pods.dump())),
       "400 BadRequest: Job in version \"v1\" cannot be handled as a Job: json: cannot unmarshal object into Go struct field "
       "PodSpec.spec.template.spec.containers of type []v1.Container");
   EXPECT_EQ(post_job("{").status, 400);
@@ -195,7 +195,7 @@ TEST_F(KubeRefusals, BadNamesAndLabelsAreNamed) {
           fmt::format("metadata.labels Invalid value: \"größe\": {}", kValue)}));
   EXPECT_EQ(causes_of(send("POST", kNamespaces.path(), R"({"metadata":{"name":"a.b"}})")),
             (Texts{"metadata.name Invalid value: \"a.b\": must not contain dots"}));
-  EXPECT_EQ(said(post_job(job(""))),
+  EXPECT_EQ(reported(post_job(job(""))),
             "422 Invalid: Job.batch \"\" is invalid: metadata.name: Required value: name or generateName is required");
 
   must_create(kConfigMaps, json(R"({"metadata":{"name":"c"}})"));
@@ -282,7 +282,7 @@ TEST_F(KubeDefinitions, UnknownFieldsOfCustomKindsAreRefusedOrWarnedOfOrDropped)
   const std::string text = "unknown field \"spec.perod\"";
   const auto strict = post_budget(strange, "?fieldValidation=Strict");
   EXPECT_EQ(strict.status, 400);
-  EXPECT_NE(said(strict).find("strict decoding error: " + text), std::string::npos) << said(strict);
+  EXPECT_NE(reported(strict).find("strict decoding error: " + text), std::string::npos) << reported(strict);
   const auto warned = post_budget(strange);
   EXPECT_EQ(warned.status, 201) << warned.body;
   EXPECT_EQ(warned.headers.get("Warning"), R"(299 - "unknown field \"spec.perod\"")");
@@ -351,11 +351,11 @@ TEST_F(KubeRefusals, ADryRunStoresNothing) {
 
 TEST_F(KubeRefusals, WhatIsAbsentIsNamed) {
   const auto absent = send("GET", kJobs.path(ns(), "absent"));
-  EXPECT_EQ(said(absent), "404 NotFound: jobs.batch \"absent\" not found");
+  EXPECT_EQ(reported(absent), "404 NotFound: jobs.batch \"absent\" not found");
   EXPECT_EQ(json(absent.body)["details"], json(R"({"name":"absent","group":"batch","kind":"jobs"})"));
-  EXPECT_EQ(said(send("POST", kJobs.path("no-such-namespace"), job("a"))),
+  EXPECT_EQ(reported(send("POST", kJobs.path("no-such-namespace"), job("a"))),
             "404 NotFound: namespaces \"no-such-namespace\" not found");
-  EXPECT_EQ(said(send("PUT", kJobs.path(ns()), job("a"))),
+  EXPECT_EQ(reported(send("PUT", kJobs.path(ns()), job("a"))),
             "405 MethodNotAllowed: the server does not allow this method on the requested resource");
 }
 
@@ -377,12 +377,12 @@ TEST_F(KubeRefusals, ANamespaceGoesAfterItsObjects) {
   EXPECT_EQ(must_get(kNamespaces, space).path("status.phase").string(), "Terminating");
   EXPECT_TRUE(must_get(kNamespaces, space)["metadata"].contains("deletionTimestamp"));
   const auto late = send("POST", kConfigMaps.path(space), R"({"metadata":{"name":"late"}})");
-  EXPECT_EQ(said(late),
+  EXPECT_EQ(reported(late),
             fmt::format("403 Forbidden: configmaps \"late\" is forbidden: unable to create new content in namespace {} "
                         "because it is being terminated",
                         space));
   EXPECT_EQ(json(late.body)["details"]["causes"].at(0)["reason"].string(), "NamespaceTerminating");
-  EXPECT_EQ(said(send("POST", kNamespaces.path(), fmt::format(R"({{"metadata":{{"name":"{}"}}}})", space))),
+  EXPECT_EQ(reported(send("POST", kNamespaces.path(), fmt::format(R"({{"metadata":{{"name":"{}"}}}})", space))),
             fmt::format("409 AlreadyExists: object is being deleted: namespaces \"{}\" already exists", space));
   const auto left = [&](const Resource& r) { return client().list_all(r, space)->size(); };
   EXPECT_TRUE(testing::wait_until([&] { return left(kConfigMaps) <= 1 && left(kJobs) == 0 && left(kPods) == 0; },
@@ -394,7 +394,7 @@ TEST_F(KubeRefusals, ANamespaceGoesAfterItsObjects) {
   EXPECT_TRUE(client().list_all(kConfigMaps, space)->empty());
 
   for (const auto* name : {"default", "kube-system"}) {
-    EXPECT_EQ(said(send("DELETE", kNamespaces.path({}, name))),
+    EXPECT_EQ(reported(send("DELETE", kNamespaces.path({}, name))),
               fmt::format("403 Forbidden: namespaces \"{}\" is forbidden: this namespace may not be deleted", name));
   }
 }

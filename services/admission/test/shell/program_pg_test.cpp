@@ -4,6 +4,7 @@
 #include "qm/bus/bus.hpp"
 #include "qm/http/http.hpp"
 #include "qm/pg/connection.hpp"
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 #include "quartermaster/v1/envelope.pb.h"
@@ -65,18 +66,16 @@ struct Program {
   }
 };
 
-TEST(AdmissionProgram, KeepsStateAcrossKill) {
-  std::string why;
-  auto* postgres = qm::testing::Postgres::shared(&why);
-  if (postgres == nullptr) GTEST_SKIP() << why;
-  const std::string database = postgres->fresh_database();
+class AdmissionProgram : public qm::testing::PostgresTest {};
+
+TEST_F(AdmissionProgram, KeepsStateAcrossKill) {
   qm::testing::TempDir dir;
   std::ofstream(dir.path() + "/queues.yaml") << testing::kQueues;
   testing::JobServer jobs;
   jobs.put(testing::make_job("team", "a", "q", 8));
   jobs.put(testing::make_job("team", "b", "q", 8));
   Program first;
-  first.start(database, jobs.client().server, dir.path() + "/queues.yaml", dir.path() + "/first.log");
+  first.start(conninfo_, jobs.client().server, dir.path() + "/queues.yaml", dir.path() + "/first.log");
   ASSERT_TRUE(qm::testing::wait_until([&] { return first.phase("uid-a") == pb::QUOTA_RESERVED; }))
       << qm::testing::read_file(dir.path() + "/first.log");
   EXPECT_TRUE(qm::testing::wait_until([&] { return first.phase("uid-b") == pb::PENDING; }));
@@ -85,7 +84,7 @@ TEST(AdmissionProgram, KeepsStateAcrossKill) {
   jobs.close_watches();
   jobs.remove_silently("team/b");
   Program second;
-  second.start(database, jobs.client().server, dir.path() + "/queues.yaml", dir.path() + "/second.log");
+  second.start(conninfo_, jobs.client().server, dir.path() + "/queues.yaml", dir.path() + "/second.log");
   // A standby is ready too, and returns an error while there is no leader. The first response must be
   // the committed state.
   auto remembered = pb::WORKLOAD_PHASE_UNSPECIFIED;
@@ -111,15 +110,13 @@ TEST(AdmissionProgram, KeepsStateAcrossKill) {
   jobs.close_watches();
 }
 
-class HostileInput : public ::testing::Test {
+class HostileInput : public qm::testing::PostgresTest {
  protected:
   void SetUp() override {
-    std::string why;
-    auto* postgres = qm::testing::Postgres::shared(&why);
-    if (postgres == nullptr) GTEST_SKIP() << why;
-    database_ = postgres->fresh_database();
+    PostgresTest::SetUp();
+    if (IsSkipped()) return;
     std::ofstream(dir_.path() + "/queues.yaml") << testing::kQueues;
-    program_.start(database_, jobs_.client().server, dir_.path() + "/queues.yaml", log());
+    program_.start(conninfo_, jobs_.client().server, dir_.path() + "/queues.yaml", log());
   }
   void TearDown() override { jobs_.close_watches(); }
   [[nodiscard]] std::string log() const { return dir_.path() + "/log"; }
@@ -147,7 +144,6 @@ class HostileInput : public ::testing::Test {
 
   qm::testing::TempDir dir_;
   testing::JobServer jobs_;
-  std::string database_;
   Program program_;
 };
 
@@ -203,7 +199,7 @@ TEST_F(HostileInput, NoRequestIdStopsOrStallsIt) {
 }
 
 TEST_F(HostileInput, KeyWithNulIsDeadLetterAndNextIsRead) {
-  auto bus = *bus::make_bus("postgres:" + database_);
+  auto bus = *bus::make_bus("postgres:" + conninfo_);
   auto producer = *bus->producer("attacker");
   std::vector<bus::Record> records;
   for (const auto& key : {std::string("a\0b", 3), std::string("next")}) {
@@ -227,7 +223,7 @@ TEST_F(HostileInput, KeyWithNulIsDeadLetterAndNextIsRead) {
 TEST_F(HostileInput, SignalStopsItWhileDatabaseHangs) {
   ASSERT_TRUE(qm::testing::wait_until([&] { return apply("first").ok(); })) << qm::testing::read_file(log());
   std::vector<int> hung;
-  auto session = *pg::Connection::open(database_, {"test"});
+  auto session = *pg::Connection::open(conninfo_, {"test"});
   const auto rows = *session->query(
       "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()");
   for (std::size_t i = 0; i < rows.size(); ++i) hung.push_back(static_cast<int>(rows.int8(i, 0)));

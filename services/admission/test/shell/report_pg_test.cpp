@@ -3,6 +3,7 @@
 
 #include "qm/admission/codec.hpp"
 #include "qm/pg/connection.hpp"
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 
 #include <fmt/format.h>
@@ -11,21 +12,19 @@
 namespace qm::admission {
 namespace report_pg_test {
 
-class Report : public ::testing::Test {
+class Report : public qm::testing::PostgresTest {
  protected:
   void SetUp() override {
-    std::string why;
-    auto* server = qm::testing::Postgres::shared(&why);
-    if (server == nullptr) GTEST_SKIP() << why;
-    const std::string conninfo = server->fresh_database();
+    PostgresTest::SetUp();
+    if (IsSkipped()) return;
     for (const char* shard : {"default", "east"}) {
-      auto opened = store::open_postgres({conninfo, "admission", shard, migrations()});
+      auto opened = store::open_postgres({conninfo_, "admission", shard, migrations()});
       ASSERT_TRUE(opened) << opened.error().to_string();
       auto loaded = (*opened)->acquire("test");
       ASSERT_TRUE(loaded) << loaded.error().to_string();
       stores_[shard] = std::move(*opened);
     }
-    auto connected = pg::Connection::open(conninfo, {.application_name = "test"});
+    auto connected = pg::Connection::open(conninfo_, {.application_name = "test"});
     ASSERT_TRUE(connected) << connected.error().to_string();
     sql_ = std::move(*connected);
   }

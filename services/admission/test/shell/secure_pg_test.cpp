@@ -4,6 +4,7 @@
 #include "qm/pg/connection.hpp"
 #include "qm/rpc/security.hpp"
 #include "qm/rpc/server.hpp"
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/admission_service.grpc.pb.h"
 
@@ -20,14 +21,13 @@ using qm::testing::wait_until;
 constexpr const char* kDatabasePassword = "canary-database-password";
 constexpr const char* kOperatorToken = "canary-operator-token";
 
-class Secure : public ::testing::Test {
+class Secure : public qm::testing::PostgresTest {
  protected:
   void SetUp() override {
-    std::string why;
-    auto* postgres = qm::testing::Postgres::shared(&why);
-    if (postgres == nullptr) GTEST_SKIP() << why;
+    PostgresTest::SetUp();
+    if (IsSkipped()) return;
     // The server trusts all clients, so any password is accepted.
-    database_ = postgres->fresh_database() + " password=" + kDatabasePassword;
+    database_ = conninfo_ + " password=" + kDatabasePassword;
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     const auto from = now - std::chrono::hours(1), until = now + std::chrono::hours(1);
     const auto authority = http::make_authority({"suite", {}, from, until});
@@ -172,12 +172,12 @@ TEST_F(Secure, CallersAreAuditedWithoutSecrets) {
   database_ = "host=x password='" + std::string(kDatabasePassword);
   start();
   EXPECT_TRUE(wait_until([&] { return !process_->running(); }));
-  const auto said = logs() + everything;
-  EXPECT_NE(said.find("call denied"), std::string::npos) << said;
+  const auto reported = logs() + everything;
+  EXPECT_NE(reported.find("call denied"), std::string::npos) << reported;
   for (const auto* secret : {"canary", "BEGIN PRIVATE KEY"}) {
-    const auto at = said.find(secret);
+    const auto at = reported.find(secret);
     EXPECT_EQ(at, std::string::npos) << secret << " in: "
-                                     << (at == std::string::npos ? "" : said.substr(at < 200 ? 0 : at - 200, 400));
+                                     << (at == std::string::npos ? "" : reported.substr(at < 200 ? 0 : at - 200, 400));
   }
 }
 

@@ -5,7 +5,7 @@ namespace {
 
 /// The value of a label of the NodeClaim's node: Karpenter sets it on the claim after the launch; before that, the
 /// requirement with exactly one value has it.
-std::string said(const Json& claim, std::string_view key) {
+std::string label_of(const Json& claim, std::string_view key) {
   if (auto value = kube::label(claim, key); !value.empty()) return value;
   for (const auto& r : claim["spec"]["requirements"].items()) {
     if (r["key"].string() == key && r["operator"].string() == "In" && r["values"].size() == 1)
@@ -52,9 +52,9 @@ void ClaimWatch::changed(const Json& claim, bool deleted) {
       node_claims_[id] = Json::object({{"id", id},
                                        {"claim", ours ? name : std::string()},
                                        {"pool", ours ? kube::label(claim, words::kNodePool) : std::string()},
-                                       {"type", said(claim, words::kInstanceType)},
-                                       {"zone", said(claim, words::kZone)},
-                                       {"spot", said(claim, words::kCapacityType) == "spot"},
+                                       {"type", label_of(claim, words::kInstanceType)},
+                                       {"zone", label_of(claim, words::kZone)},
+                                       {"spot", label_of(claim, words::kCapacityType) == "spot"},
                                        {"node", claim["status"]["nodeName"].string()},
                                        {"launched_us", launched_at(claim)},
                                        {"stopped_us", deleted ? now : 0},

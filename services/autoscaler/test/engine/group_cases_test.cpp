@@ -282,7 +282,7 @@ TEST(Group, ALostInstanceIsNotReplacedByTheGroup) {
     cloud i-1 stopped=5
     => claim p-00001 Gone i-1 stopped=5
     => group asg 0
-    -- the group had made another before it heard: it is known, used or ended
+    -- the group had made another before it received the update: it is known, used or ended
     cloud i-2 type=a8 node=n2 group=asg
     => group asg 1
   )");

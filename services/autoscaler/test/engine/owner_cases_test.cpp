@@ -70,16 +70,16 @@ TEST(Owner, WithoutScalingInAnyNamespaceEmptyInstancesStayToo) {
 }
 
 TEST(Owner, ReportsWhatWouldBeLaunchedAndByWhichController) {
-  const auto said = why(R"(
+  const auto reported = why(R"(
     pool p types=a8
     owner * none
     want w/1 2x8 ns=team
   )");
   EXPECT_NE(
-      said.find(
+      reported.find(
           "no autoscaler launches nodes for its namespace; Quartermaster would launch 2 x a8 on-demand at 80.00 USD/h"),
       std::string::npos)
-      << said;
+      << reported;
   const auto nothing = why(R"(
     owner * karpenter
     want w/1 2x8 ns=team

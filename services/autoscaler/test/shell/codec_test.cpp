@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 constexpr Instant kNow = from_micros(1'000'000'000);
 
-service::Input said(const char* topic, const google::protobuf::Message& message, bool tombstone = false) {
+service::Input reported(const char* topic, const google::protobuf::Message& message, bool tombstone = false) {
   service::Input in;
   in.source = service::Source::kBus;
   in.name = topic;
@@ -48,7 +48,7 @@ pb::PlacementEvent demand() {
 }
 
 TEST(Decode, EveryTopic) {
-  const auto update = only<DemandUpdated>(said("qm.placement", demand()));
+  const auto update = only<DemandUpdated>(reported("qm.placement", demand()));
   ASSERT_EQ(update.items.size(), 1U);
   EXPECT_EQ(update.items[0].id.to_string(), "w/2");
   EXPECT_TRUE(update.items[0].runs);
@@ -66,7 +66,7 @@ TEST(Decode, EveryTopic) {
                                     {pb::RELEASED, false},
                                     {pb::EXPIRED, false}}) {
     a->set_state(state);
-    const auto assignment = only<AssignmentUpdated>(said("qm.placement", placement));
+    const auto assignment = only<AssignmentUpdated>(reported("qm.placement", placement));
     EXPECT_EQ(assignment.live, live);
     EXPECT_EQ(assignment.nodes, (std::vector{NodeName("n1"), NodeName("n2")}));
   }
@@ -75,30 +75,30 @@ TEST(Decode, EveryTopic) {
   wanted->set_attempt(2);
   wanted->set_node("n1");
   wanted->set_reason("MigLayout");
-  EXPECT_TRUE(only<SaveRequested>(said("qm.placement", placement)).over) << "it is to go at once";
+  EXPECT_TRUE(only<SaveRequested>(reported("qm.placement", placement)).over) << "it is to go at once";
   wanted->set_save_until_us(7);
-  const auto save = only<SaveRequested>(said("qm.placement", placement));
+  const auto save = only<SaveRequested>(reported("qm.placement", placement));
   EXPECT_EQ(save.id, (AttemptId{WorkloadUid("w"), 2}));
   EXPECT_EQ(save.node, NodeName("n1"));
   EXPECT_EQ(save.reason, "MigLayout");
   EXPECT_EQ(save.until, from_micros(7));
   EXPECT_FALSE(save.over);
-  EXPECT_TRUE(only<SaveRequested>(said("qm.placement", placement, true)).over);
+  EXPECT_TRUE(only<SaveRequested>(reported("qm.placement", placement, true)).over);
 
   pb::NodeEvent node;
   node.set_node("n1");
   node.set_state(pb::NODE_CORDONED);
   node.set_provider_id("aws:///us-east-1a/i-9");
   node.set_pods(2);
-  auto n = only<NodeUpdated>(said("qm.node", node));
+  auto n = only<NodeUpdated>(reported("qm.node", node));
   EXPECT_TRUE(n.ready && n.cordoned && !n.gone);
   EXPECT_EQ(n.instance, InstanceId("i-9"));
   EXPECT_FALSE(n.empty_since);
   node.set_state(pb::NODE_NOT_READY);
-  EXPECT_FALSE(only<NodeUpdated>(said("qm.node", node)).ready);
-  EXPECT_TRUE(only<NodeUpdated>(said("qm.node", node, true)).gone);
+  EXPECT_FALSE(only<NodeUpdated>(reported("qm.node", node)).ready);
+  EXPECT_TRUE(only<NodeUpdated>(reported("qm.node", node, true)).gone);
   node.set_state(pb::NODE_GONE);
-  EXPECT_TRUE(only<NodeUpdated>(said("qm.node", node)).gone);
+  EXPECT_TRUE(only<NodeUpdated>(reported("qm.node", node)).gone);
 
   pb::WorkloadEvent workload;
   workload.mutable_spec()->set_uid("w");
@@ -106,34 +106,34 @@ TEST(Decode, EveryTopic) {
   workload.set_phase(pb::ADMITTED);
   workload.mutable_spec()->set_namespace_("team");
   workload.mutable_spec()->set_kind("JobSet");
-  EXPECT_TRUE(only<WorkloadUpdated>(said("qm.workload", workload)).checkpoints);
-  EXPECT_EQ(only<WorkloadUpdated>(said("qm.workload", workload)).ns, "team");
-  EXPECT_EQ(only<WorkloadUpdated>(said("qm.workload", workload)).kind, "JobSet");
-  EXPECT_TRUE(only<WorkloadUpdated>(said("qm.workload", workload, true)).ended);
+  EXPECT_TRUE(only<WorkloadUpdated>(reported("qm.workload", workload)).checkpoints);
+  EXPECT_EQ(only<WorkloadUpdated>(reported("qm.workload", workload)).ns, "team");
+  EXPECT_EQ(only<WorkloadUpdated>(reported("qm.workload", workload)).kind, "JobSet");
+  EXPECT_TRUE(only<WorkloadUpdated>(reported("qm.workload", workload, true)).ended);
   workload.set_phase(pb::CANCELLED);
-  EXPECT_TRUE(only<WorkloadUpdated>(said("qm.workload", workload)).ended);
+  EXPECT_TRUE(only<WorkloadUpdated>(reported("qm.workload", workload)).ended);
 
   pb::SpotEvent spot;
   spot.mutable_notice()->set_node("n1");
   spot.mutable_notice()->set_at_us(7);
-  EXPECT_EQ(only<SpotNoticeUpdated>(said("qm.spot", spot)).at, from_micros(7));
-  EXPECT_FALSE(only<SpotNoticeUpdated>(said("qm.spot", spot)).over);
-  EXPECT_TRUE(only<SpotNoticeUpdated>(said("qm.spot", spot, true)).over);
+  EXPECT_EQ(only<SpotNoticeUpdated>(reported("qm.spot", spot)).at, from_micros(7));
+  EXPECT_FALSE(only<SpotNoticeUpdated>(reported("qm.spot", spot)).over);
+  EXPECT_TRUE(only<SpotNoticeUpdated>(reported("qm.spot", spot, true)).over);
   spot.mutable_ack()->set_order_id("w/1/n1");
   spot.mutable_ack()->set_ok(true);
-  EXPECT_TRUE(only<AckUpdated>(said("qm.spot", spot)).ok);
+  EXPECT_TRUE(only<AckUpdated>(reported("qm.spot", spot)).ok);
   spot.Clear();
-  EXPECT_TRUE(Codec{}.decode(said("qm.spot", spot))->empty());
+  EXPECT_TRUE(Codec{}.decode(reported("qm.spot", spot))->empty());
 
   pb::GpuEvent gpu;
   gpu.mutable_health()->set_node("n1");
   gpu.mutable_health()->set_action(pb::HEALTH_CORDON);
-  EXPECT_TRUE(only<HealthUpdated>(said("qm.gpu", gpu)).broken);
-  EXPECT_FALSE(only<HealthUpdated>(said("qm.gpu", gpu, true)).broken);
+  EXPECT_TRUE(only<HealthUpdated>(reported("qm.gpu", gpu)).broken);
+  EXPECT_FALSE(only<HealthUpdated>(reported("qm.gpu", gpu, true)).broken);
   gpu.mutable_health()->set_action(pb::HEALTH_WATCH);
-  EXPECT_FALSE(only<HealthUpdated>(said("qm.gpu", gpu)).broken);
+  EXPECT_FALSE(only<HealthUpdated>(reported("qm.gpu", gpu)).broken);
   gpu.mutable_usage()->set_node("n1");
-  EXPECT_TRUE(Codec{}.decode(said("qm.gpu", gpu))->empty());
+  EXPECT_TRUE(Codec{}.decode(reported("qm.gpu", gpu))->empty());
 }
 
 TEST(Decode, OutcomesLooksAndTimers) {

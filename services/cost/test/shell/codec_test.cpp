@@ -209,18 +209,18 @@ TEST(Codec, StateMakesTheRoundTrip) {
   const auto granted = run({prices_input(builtin_prices()), budgets_input(budgets)}, 0);
   ASSERT_EQ(granted.events.size(), 1u);
   EXPECT_EQ(granted.events[0].key, "budget/lab");
-  pb::CostEvent said;
-  ASSERT_TRUE(said.ParseFromString(granted.events[0].payload));
-  EXPECT_EQ(said.grant().sequence(), 1u);
-  EXPECT_EQ(said.grant().namespace_(), "lab");
-  EXPECT_EQ(said.grant().unit(), pb::BUDGET_NANO_USD);
-  EXPECT_TRUE(said.grant().soft());
-  EXPECT_EQ(said.grant().default_run_us(), 1800 * kSecond);
-  ASSERT_EQ(said.grant().allotments_size(), 2);
-  EXPECT_EQ(said.grant().allotments(0).to_us(), said.grant().allotments(1).from_us());
-  EXPECT_EQ(said.grant().allotments(1).amount(), 5'000'000'000);
-  EXPECT_EQ(said.grant().allotments(1).carry_over_permille(), 500);
-  EXPECT_GT(said.grant().prices_size(), 5);
+  pb::CostEvent reported;
+  ASSERT_TRUE(reported.ParseFromString(granted.events[0].payload));
+  EXPECT_EQ(reported.grant().sequence(), 1u);
+  EXPECT_EQ(reported.grant().namespace_(), "lab");
+  EXPECT_EQ(reported.grant().unit(), pb::BUDGET_NANO_USD);
+  EXPECT_TRUE(reported.grant().soft());
+  EXPECT_EQ(reported.grant().default_run_us(), 1800 * kSecond);
+  ASSERT_EQ(reported.grant().allotments_size(), 2);
+  EXPECT_EQ(reported.grant().allotments(0).to_us(), reported.grant().allotments(1).from_us());
+  EXPECT_EQ(reported.grant().allotments(1).amount(), 5'000'000'000);
+  EXPECT_EQ(reported.grant().allotments(1).carry_over_permille(), 500);
+  EXPECT_GT(reported.grant().prices_size(), 5);
   run({prices_input(builtin_prices()), instance("i-1", 0), node("n1", "i-1", pb::NODE_READY, 60),
        stay("w", "research", "lab", "n1", 3, 100), bus_input("qm.capacity", "p", 1, price.SerializeAsString())},
       300);
@@ -237,9 +237,9 @@ TEST(Codec, StateMakesTheRoundTrip) {
   EXPECT_EQ(gpu, 0);
   ASSERT_EQ(settled.events.size(), 4u);  // (idle), (starting), research, and the cost of the attempt
   EXPECT_EQ(settled.events[3].key, "spent/w/1");
-  ASSERT_TRUE(said.ParseFromString(settled.events[3].payload));
-  EXPECT_EQ(said.spent().gpu_micros(), 3 * 800 * kSecond);
-  EXPECT_TRUE(said.spent().final());
+  ASSERT_TRUE(reported.ParseFromString(settled.events[3].payload));
+  EXPECT_EQ(reported.spent().gpu_micros(), 3 * 800 * kSecond);
+  EXPECT_TRUE(reported.spent().final());
   EXPECT_FALSE(settled.events[3].tombstone);
   EXPECT_EQ(settled.events[2].key, "total/2026-11/research");
   pb::CostEvent event;

@@ -1,5 +1,6 @@
 // The ledger table on a real PostgreSQL: it accepts the entries of the engine, and nothing else.
 #include "qm/pg/connection.hpp"
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 #include "wire.hpp"
 
@@ -8,13 +9,11 @@
 namespace qm::cost::test {
 namespace ledger_pg_test {
 
-class LedgerTable : public ::testing::Test {
+class LedgerTable : public testing::PostgresTest {
  protected:
   void SetUp() override {
-    std::string why;
-    auto* server = testing::Postgres::shared(&why);
-    if (server == nullptr) GTEST_SKIP() << why;
-    conninfo_ = server->fresh_database();
+    PostgresTest::SetUp();
+    if (IsSkipped()) return;
     auto opened = store::open_postgres({conninfo_, "cost", "default", migrations()});
     ASSERT_TRUE(opened) << opened.error().to_string();
     store_ = std::move(*opened);
@@ -41,7 +40,6 @@ class LedgerTable : public ::testing::Test {
     return rows ? std::stoll(rows->str(0, 0)) : -1;
   }
 
-  std::string conninfo_;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<pg::Connection> sql_;
 };

@@ -1,6 +1,7 @@
 // The program itself: starts on an empty database, applies its prices, keeps its ledger across a kill, terminates
 // cleanly.
 #include "qm/pg/connection.hpp"
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
 #include "wire.hpp"
@@ -43,34 +44,28 @@ class Program {
   std::unique_ptr<testing::Process> process_;
 };
 
-TEST(CostProgram, ComesUpSurvivesAKillAndEndsCleanly) {
-  std::string why;
-  auto* server = testing::Postgres::shared(&why);
-  if (server == nullptr) GTEST_SKIP() << why;
-  const auto conninfo = server->fresh_database();
+class CostProgram : public testing::PostgresTest {};
+
+TEST_F(CostProgram, ComesUpSurvivesAKillAndEndsCleanly) {
   {
-    Program first(conninfo);
+    Program first(conninfo_);
     ASSERT_TRUE(testing::wait_until([&] {
       return first.prices() == static_cast<int>(builtin_prices().entries.size());
     })) << first.log();
     first.process().signal(SIGKILL);
     EXPECT_EQ(first.process().wait(std::chrono::seconds(10)), 128 + SIGKILL);
   }
-  Program second(conninfo);
+  Program second(conninfo_);
   ASSERT_TRUE(testing::wait_until([&] { return second.prices() == static_cast<int>(builtin_prices().entries.size()); }))
       << second.log();
   second.process().signal(SIGTERM);
   EXPECT_EQ(second.process().wait(std::chrono::seconds(20)), 0) << second.log();
 }
 
-TEST(CostProgram, AFormerLeaderWaitsForADatabaseThatAcceptsNoSession) {
-  std::string why;
-  auto* server = testing::Postgres::shared(&why);
-  if (server == nullptr) GTEST_SKIP() << why;
-  const auto conninfo = server->fresh_database();
+TEST_F(CostProgram, AFormerLeaderWaitsForADatabaseThatAcceptsNoSession) {
   const auto open = [](const std::string& to) { return *pg::Connection::open(to, {.application_name = "test"}); };
-  const auto inside = open(conninfo), outside = open(server->fresh_database());
-  Program program(conninfo);
+  const auto inside = open(conninfo_), outside = open(server_->fresh_database());
+  Program program(conninfo_);
   const auto serves = [&] { return program.prices() == static_cast<int>(builtin_prices().entries.size()); };
   ASSERT_TRUE(testing::wait_until(serves)) << program.log();
   const auto sessions = [&](bool allowed) {
@@ -85,11 +80,11 @@ TEST(CostProgram, AFormerLeaderWaitsForADatabaseThatAcceptsNoSession) {
   ASSERT_TRUE(sessions(true));
   EXPECT_TRUE(testing::wait_until(serves)) << program.log();
   // A process that is terminated while it waits exits.
-  const auto said = program.log().size();
+  const auto reported = program.log().size();
   ASSERT_TRUE(sessions(false));
   ASSERT_TRUE(inside->exec("update cost.lease set holder = 'another', beat = beat + 1"));
   EXPECT_TRUE(testing::wait_until([&] {
-    return program.log().find("database is not available", said) != std::string::npos;
+    return program.log().find("database is not available", reported) != std::string::npos;
   })) << program.log();
   program.process().signal(SIGTERM);
   EXPECT_EQ(program.process().wait(std::chrono::seconds(10)), 0) << program.log();

@@ -3,6 +3,8 @@
 // election.
 #include "qm/http/http.hpp"
 #include "qm/rpc/channel.hpp"
+#include "qm/testing/latencies.hpp"
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/cost_service.grpc.pb.h"
 #include "wire.hpp"
@@ -22,17 +24,6 @@ namespace replicas_pg_test {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-using ::testing::Test;
-
-std::int64_t ms_since(Clock::time_point begin) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
-}
-std::string figures(std::vector<std::int64_t> ms) {
-  std::ranges::sort(ms);
-  std::string all;
-  for (const auto one : ms) all += fmt::format(" {}", one);
-  return fmt::format("n {} p50 {} max {}; all, ms:{}", ms.size(), ms[ms.size() / 2], ms.back(), all);
-}
 
 /// One of the two processes; keeps its ports across restarts.
 class One {
@@ -69,14 +60,8 @@ class One {
   const int grpc_ = testing::free_port(), http_ = testing::free_port();
 };
 
-class Replicas : public Test {
+class Replicas : public testing::PostgresTest {
  protected:
-  void SetUp() override {
-    std::string why;
-    auto* server = testing::Postgres::shared(&why);
-    if (server == nullptr) GTEST_SKIP() << why;
-    conninfo_ = server->fresh_database();
-  }
   void TearDown() override { stop_readers(); }
   void bring_up() {
     for (int i = 0; i < 2; ++i)
@@ -135,7 +120,7 @@ class Replicas : public Test {
     } while (status.error_code() == grpc::StatusCode::UNAVAILABLE && Clock::now() - begin < 30s &&
              !stop.stop_requested());
     const std::lock_guard lock(mutex_);
-    longest_ = std::max(longest_, ms_since(begin));
+    longest_ = std::max(longest_, testing::ms_since(begin));
     if (!status.ok() && !stop.stop_requested())
       failures_.push_back(fmt::format("{} {}", static_cast<int>(status.error_code()), status.error_message()));
     return status.ok();
@@ -151,11 +136,10 @@ class Replicas : public Test {
   /// The time from `begin` until this one leads and serves.
   std::int64_t until_leads(One& one, Clock::time_point begin) {
     EXPECT_TRUE(testing::wait_until([&] { return one.role() == "leader"; })) << logs();
-    return ms_since(begin);
+    return testing::ms_since(begin);
   }
 
   testing::TempDir dir_;
-  std::string conninfo_;
   std::vector<std::unique_ptr<One>> both_;
   std::condition_variable_any wake_;
   std::array<std::atomic<int>, 2> reads_{};
@@ -181,7 +165,7 @@ TEST_F(Replicas, TwentyKilledLeadersAreFollowedWithinFiveSeconds) {
     ASSERT_TRUE(testing::wait_until([&] { return old->role() == "standby"; })) << logs();
     ASSERT_TRUE(reads_go_on()) << logs();
   }
-  std::printf("[ figures  ] takeover after SIGKILL: %s\n", figures(took).c_str());
+  std::printf("[ figures  ] takeover after SIGKILL: %s\n", testing::latencies(took).c_str());
   EXPECT_LE(*std::ranges::max_element(took), 5000);
   expect_no_failed_read("twenty kills");
 }
@@ -201,7 +185,7 @@ TEST_F(Replicas, TenPlannedEndsHandOver) {
     ASSERT_TRUE(testing::wait_until([&] { return old->role() == "standby"; })) << logs();
     ASSERT_TRUE(reads_go_on()) << logs();
   }
-  std::printf("[ figures  ] handover after SIGTERM: %s\n", figures(took).c_str());
+  std::printf("[ figures  ] handover after SIGTERM: %s\n", testing::latencies(took).c_str());
   EXPECT_LE(*std::ranges::max_element(took), 5000);
   expect_no_failed_read("ten planned ends");
 }
@@ -220,7 +204,7 @@ TEST_F(Replicas, ALeaderThatStoodStillComesBackAsAStandby) {
     EXPECT_TRUE(old->process->running()) << "it restarts by itself";
     EXPECT_EQ(leader_and_standby(), std::pair(next, old));
   }
-  std::printf("[ figures  ] takeover after SIGSTOP: %s\n", figures(took).c_str());
+  std::printf("[ figures  ] takeover after SIGSTOP: %s\n", testing::latencies(took).c_str());
   EXPECT_LE(*std::ranges::max_element(took), 5000);
 }
 

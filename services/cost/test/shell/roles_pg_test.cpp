@@ -3,6 +3,7 @@
 #include "qm/cost/shell.hpp"
 #include "qm/pg/connection.hpp"
 #include "qm/store/store.hpp"
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 
 #include <gtest/gtest.h>
@@ -12,23 +13,21 @@
 namespace qm::cost::test {
 namespace roles_pg_test {
 
-class Roles : public ::testing::Test {
+class Roles : public testing::PostgresTest {
  protected:
   void SetUp() override {
-    std::string why;
-    auto* server = testing::Postgres::shared(&why);
-    if (server == nullptr) GTEST_SKIP() << why;
-    database_ = server->fresh_database();
+    PostgresTest::SetUp();
+    if (IsSkipped()) return;
     apply();
   }
   void apply() {
-    auto admin = pg::Connection::open(database_, {"roles"});
+    auto admin = pg::Connection::open(conninfo_, {"roles"});
     ASSERT_TRUE(admin) << admin.error().to_string();
     const auto done = (*admin)->exec(testing::read_file(std::string(QM_SOURCE_DIR) + "/deploy/postgres/roles.sql"));
     ASSERT_TRUE(done) << done.error().to_string();
   }
   [[nodiscard]] std::string as(const std::string& role) const {
-    return std::regex_replace(database_, std::regex("user=\\S+"), "") + " user=" + role;
+    return std::regex_replace(conninfo_, std::regex("user=\\S+"), "") + " user=" + role;
   }
   /// Empty on success, else the server's message.
   std::string run(const std::string& role, const std::string& sql) {
@@ -53,7 +52,6 @@ class Roles : public ::testing::Test {
     QM_ASSIGN(const auto outcome, store->commit(batch));
     return outcome == store::CommitOutcome::kCommitted ? Status() : fail(Code::kInternal, "not committed");
   }
-  std::string database_;
 };
 
 TEST_F(Roles, EachServiceLivesInItsSchemaAndLooksIntoNoOther) {

@@ -150,7 +150,7 @@ class Stepper {
     wait("waiting for the devices", row().since + limits_.verify);
   }
 
-  // The reason is kept: it says why the order is rolled back.
+  // The reason is kept: it is why the order is rolled back.
   void rolling_back() {
     const std::string why = row().reason;
     if (seen_.config != row().previous) {

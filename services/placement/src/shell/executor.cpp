@@ -15,15 +15,15 @@ using kube::resources::kNodes;
 using kube::resources::kPods;
 const kube::Resource kClaims{"", "v1", "persistentvolumeclaims", true};
 
-Json outcome_of(const Json& order, const Error* error) {
+}  // namespace
+
+Json intent_outcome(const Json& order, const Error* error) {
   return Json::object({{"uid", order["uid"]},
                        {"attempt", order["attempt"]},
                        {"pod_uid", order["pod_uid"]},
                        {"code", error == nullptr ? 0 : static_cast<int>(error->code)},
                        {"message", error == nullptr ? "" : error->message}});
 }
-
-}  // namespace
 
 Result<service::Outcome> KubeExecutor::execute(const store::IntentRow& intent) {
   QM_ASSIGN(const Json order, Json::parse(intent.payload));
@@ -39,13 +39,13 @@ Result<service::Outcome> KubeExecutor::execute(const store::IntentRow& intent) {
   // Pod conditions and node labels are information only: these intents are not retried until permissions are granted.
   if (!done && (intent.kind == "pod.unschedulable" || intent.kind == "node.mark")) return fail(done.error());
   if (!done) return fail(kube::for_start(done.error()));
-  return service::Outcome{outcome_of(order, nullptr).dump()};
+  return service::Outcome{intent_outcome(order, nullptr).dump()};
 }
 
 service::Outcome KubeExecutor::failed(const store::IntentRow& intent, const Error& error) {
   log::warn("intent failed permanently", {{"kind", intent.kind}, {"key", intent.key}, {"error", error.to_string()}});
   const auto order = Json::parse(intent.payload);
-  return {outcome_of(order ? *order : Json(), &error).dump()};
+  return {intent_outcome(order ? *order : Json(), &error).dump()};
 }
 
 Status KubeExecutor::bind(const Json& order) {

@@ -228,19 +228,12 @@ void Solo::owners_changed() {
 Result<WorkloadSpec> solo_workload(const Json& input) {
   const auto& pods = input["pods"];
   if (pods.size() == 0) return fail({Code::kInvalid, "a workload without pods", "pods", {}});
-  const auto& first = pods.at(0);
-  const Json job = Json::object(
-      {{"apiVersion", "batch/v1"},
-       {"kind", "Job"},
-       {"metadata", first["metadata"]},
-       {"spec",
-        Json::object({{"template", Json::object({{"metadata", first["metadata"]}, {"spec", first["spec"]}})}})}});
-  QM_ASSIGN(auto spec, config::workload_from_job(job));
+  QM_ASSIGN(auto spec, config::workload_from_pod(pods.at(0)));
   spec.uid = WorkloadUid(input["uid"].string());
   spec.ns = Namespace(input["namespace"].string());
   spec.name = input["name"].string();
   spec.kind = input["kind"].string();
-  spec.priority = static_cast<std::int32_t>(first["spec"]["priority"].integer());
+  spec.priority = static_cast<std::int32_t>(pods.at(0)["spec"]["priority"].integer());
   spec.labels[kUnadmitted] = "true";
   spec.pod_sets.clear();
   for (const auto& pod : pods.items()) {

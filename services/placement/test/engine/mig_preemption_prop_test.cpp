@@ -69,7 +69,8 @@ class World {
     admit();
     const int luck = below(10);
     if (luck < 6) answer(luck < 5);
-    if (luck == 9 && !heard_.empty()) end(std::next(heard_.begin(), below(static_cast<int>(heard_.size())))->first);
+    if (luck == 9 && !received_.empty())
+      end(std::next(received_.begin(), below(static_cast<int>(received_.size())))->first);
     admit();
   }
 
@@ -147,14 +148,14 @@ class World {
     out.attempt = 1;
     out.phase = WorkloadPhase::kQuotaReserved;
     out.quota_facts = {below(6) == 0 ? "r" : "q", "t", below(8) != 0, below(4) != 0, {}, {}, {}};
-    heard_[out.spec.uid] = out;
+    received_[out.spec.uid] = out;
     return out;
   }
   void admit() {
     std::vector<Command> batch;
     for (const auto& [id, row] : tables().assignments) {
-      const auto newest = heard_.find(id.uid);
-      if (!row.holds() || newest == heard_.end() || newest->second.phase != WorkloadPhase::kQuotaReserved) continue;
+      const auto newest = received_.find(id.uid);
+      if (!row.holds() || newest == received_.end() || newest->second.phase != WorkloadPhase::kQuotaReserved) continue;
       newest->second.phase = WorkloadPhase::kAdmitted;
       newest->second.quota_facts.admitted = script_.now();
       batch.emplace_back(newest->second);
@@ -162,9 +163,9 @@ class World {
     if (!batch.empty()) take(batch);
   }
   void end(const WorkloadUid& uid) {
-    WorkloadUpdated over = heard_.at(uid);
+    WorkloadUpdated over = received_.at(uid);
     over.phase = WorkloadPhase::kFinished;
-    heard_.erase(uid);
+    received_.erase(uid);
     take({over});
   }
   void answer(bool accept) {
@@ -175,7 +176,7 @@ class World {
     for (const auto& [uid, row] : asked) {
       const Proposal* still = tables().proposals.find(uid);
       if (still == nullptr || still->state != ProposalState::kProposed || still->number != row.number) continue;
-      WorkloadUpdated update = heard_.at(uid);
+      WorkloadUpdated update = received_.at(uid);
       update.answer = ProposalAnswer{row.number, accept, accept ? "" : "MinimumRunTime", {}};
       if (!accept) update.answer->refused.push_back(row.victims.front().id.uid);
       take({update});
@@ -185,19 +186,19 @@ class World {
   /// All victims leave, and no other workload is submitted: then the workload is placed, or its
   /// node is being repartitioned.
   void leave(const WorkloadUid& uid, const Proposal& row) {
-    const auto priority = heard_.at(uid).spec.priority;
-    const bool first = std::ranges::none_of(heard_, [&](const auto& other) {
+    const auto priority = received_.at(uid).spec.priority;
+    const bool first = std::ranges::none_of(received_, [&](const auto& other) {
       return other.first != uid && other.second.phase == WorkloadPhase::kQuotaReserved &&
              other.second.spec.priority > priority;
     });
     for (const auto& victim : row.victims) {
-      const auto gives = heard_.find(victim.id.uid);
-      if (gives == heard_.end()) continue;  // it has finished by itself
+      const auto gives = received_.find(victim.id.uid);
+      if (gives == received_.end()) continue;  // it has finished by itself
       gives->second.phase = WorkloadPhase::kEvicting;
       gives->second.order_deadline = script_.now() + seconds(30);
       take({gives->second});
     }
-    for (const auto& victim : row.victims) heard_.erase(victim.id.uid);
+    for (const auto& victim : row.victims) received_.erase(victim.id.uid);
     if (!first) return;
     const Assignment* place = tables().assignments.find({uid, 1});
     const bool cut = std::ranges::any_of(tables().repartitions, [&](const auto& one) {
@@ -252,7 +253,7 @@ class World {
       const Proposal* now = tables().proposals.find(uid);
       if (row.repartitions.empty() || uid == changed.id.uid) continue;
       if (now == nullptr || !now->is_active() || now->number != row.number) continue;
-      if (heard_.at(changed.id.uid).spec.priority > heard_.at(uid).spec.priority) continue;
+      if (received_.at(changed.id.uid).spec.priority > received_.at(uid).spec.priority) continue;
       for (const Member& member : changed.state.members) RC_ASSERT(!row.repartitions.contains(member.node));
     }
   }
@@ -318,8 +319,8 @@ class World {
     std::vector<Command> batch;
     std::set<NodeName> used;
     for (const auto& [id, row] : tables().assignments) {
-      const auto newest = heard_.find(id.uid);
-      if (newest == heard_.end()) continue;
+      const auto newest = received_.find(id.uid);
+      if (newest == received_.end()) continue;
       const bool waits = row.state == AssignmentState::kShort && id.uid != uid;
       for (const Member& member : row.members) {
         if (row.holds() && member.live() && !ended.contains(id.uid)) used.insert(member.node);
@@ -336,7 +337,7 @@ class World {
       advertise(machine);
       batch.emplace_back(NodeUpdated{node, machine.facts});
     }
-    batch.emplace_back(heard_.at(uid));
+    batch.emplace_back(received_.at(uid));
     (void)alone->step(batch, script_.now());
     const Assignment* row = alone->tables().assignments.find({uid, 1});
     return row != nullptr && row->holds();
@@ -347,7 +348,7 @@ class World {
   Script script_;
   Counts& counts_;
   std::map<NodeName, NodeShape> nodes_;
-  std::map<WorkloadUid, WorkloadUpdated> heard_;  // the newest of each
+  std::map<WorkloadUid, WorkloadUpdated> received_;  // the newest of each
   std::set<NodeName> changed_;
   int made_ = 0;
 };

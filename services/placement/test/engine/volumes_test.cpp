@@ -39,7 +39,7 @@ class Volumes : public ::testing::Test {
     batch.emplace_back(PodsSynced{});
     script.step(batch);
   }
-  void told() {
+  void storage_listed() {
     script.step({StorageUpdated{"class/at-once", StorageClass{false, true, {}}},
                  StorageUpdated{"class/later", StorageClass{true, true, in_zone("b")}},
                  StorageUpdated{"class/by-hand", StorageClass{true, false, {}}},
@@ -57,7 +57,7 @@ class Volumes : public ::testing::Test {
 };
 
 TEST_F(Volumes, BoundClaimRequiresTheNodesOfItsVolume) {
-  told();
+  storage_listed();
   script.step({StorageUpdated{"volume/pv-1", Volume{in_zone("b")}}});
   claim("data", {"pv-1", "at-once", "", false});
   EXPECT_EQ(admit("w", 1, with_claims({"data"})), "reserved w/1 0:b1[0]");
@@ -69,7 +69,7 @@ TEST_F(Volumes, BoundClaimRequiresTheNodesOfItsVolume) {
 }
 
 TEST_F(Volumes, UnboundClaimKeepsTheGangPending) {
-  told();
+  storage_listed();
   EXPECT_EQ(admit("w", 2, with_claims({"data"})), "short w/1 0 of 2 pods fit: claim data does not exist");
   EXPECT_EQ(claim("data", {"", "at-once", "", false}), "") << "exists and is not bound";
   EXPECT_EQ(admit("v", 1, with_claims({"data"})), "short v/1 0 of 1 pods fit: claim data is not bound to a volume yet");
@@ -79,7 +79,7 @@ TEST_F(Volumes, UnboundClaimKeepsTheGangPending) {
 }
 
 TEST_F(Volumes, WaitForFirstConsumerUsesTheNodesOfItsClass) {
-  told();
+  storage_listed();
   claim("data", {"", "later", "", false});
   EXPECT_EQ(admit("w", 1, with_claims({"data"})), "reserved w/1 0:b1[0]");
   PodFacts pod;
@@ -106,7 +106,7 @@ TEST_F(Volumes, WaitForFirstConsumerUsesTheNodesOfItsClass) {
 
 // S-284
 TEST_F(Volumes, SingleNodeVolumeIsRefusedForMultiNodeGang) {
-  told();
+  storage_listed();
   script.step({StorageUpdated{"volume/pv-1", Volume{}}});
   EXPECT_EQ(admit("held", 16, with_claims({"data"})), "short held/1 0 of 16 pods fit: claim data does not exist");
   claim("data", {"pv-1", "", "", true});
@@ -122,12 +122,12 @@ TEST_F(Volumes, SingleNodeVolumeIsRefusedForMultiNodeGang) {
 
 TEST_F(Volumes, WithoutStorageWatchClaimsAreIgnored) {
   EXPECT_EQ(admit("w", 1, with_claims({"data"})), "reserved w/1 0:a1[0]");
-  told();
+  storage_listed();
   EXPECT_EQ(admit("v", 1, with_claims({"data"})), "short v/1 0 of 1 pods fit: claim data does not exist");
 }
 
 TEST_F(Volumes, CompleteListRemovesDeletedVolumes) {
-  told();
+  storage_listed();
   claim("data", {"", "later", "", false});
   claim("more", {"", "later", "", false});
   script.step({StorageSynced{"claim", {"claim/default/more"}}});

@@ -50,20 +50,23 @@ TEST(OpenbTrace, ClassesWithOtherModelListsAreDistinct) {
 
 TEST(OpenbTrace, ErrorsNameFileLineAndColumn) {
   Files files;
-  const auto said = [&](const std::string& nodes, const std::string& pods) {
+  const auto reported = [&](const std::string& nodes, const std::string& pods) {
     const auto trace = files.read(nodes, pods);
     return trace ? std::string("nothing") : trace.error().to_string();
   };
   const std::string nodes = kNodes, pods = kPods;
-  EXPECT_THAT(said("", pods), ::testing::HasSubstr("nodes.csv:1: the file is empty"));
-  EXPECT_THAT(said("sn,cpu_milli,gpu,model\n", pods),
+  EXPECT_THAT(reported("", pods), ::testing::HasSubstr("nodes.csv:1: the file is empty"));
+  EXPECT_THAT(reported("sn,cpu_milli,gpu,model\n", pods),
               ::testing::HasSubstr("nodes.csv:1: there is no column memory_mib"));
-  EXPECT_THAT(said(nodes + "n2,8000,1024,99,T4\n", pods), ::testing::HasSubstr("nodes.csv:4: gpu cannot be \"99\""));
-  EXPECT_THAT(said(nodes + "n2,8k,1024,1,T4\n", pods), ::testing::HasSubstr("nodes.csv:4: cpu_milli cannot be \"8k\""));
-  EXPECT_THAT(said(nodes, pods + "c,1,1,2,500,\n"), ::testing::HasSubstr("pods.csv:4: gpu_milli cannot be \"500\""));
-  EXPECT_THAT(said(nodes, pods + "c,1,1\n"), ::testing::HasSubstr("pods.csv:4: num_gpu cannot be \"\""));
-  EXPECT_THAT(said(nodes, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"), ::testing::HasSubstr("has no GPUs"));
-  EXPECT_THAT(said("cpu_milli,memory_mib,gpu,model\n1,1,0,\n", pods), ::testing::HasSubstr("has no GPUs"));
+  EXPECT_THAT(reported(nodes + "n2,8000,1024,99,T4\n", pods),
+              ::testing::HasSubstr("nodes.csv:4: gpu cannot be \"99\""));
+  EXPECT_THAT(reported(nodes + "n2,8k,1024,1,T4\n", pods),
+              ::testing::HasSubstr("nodes.csv:4: cpu_milli cannot be \"8k\""));
+  EXPECT_THAT(reported(nodes, pods + "c,1,1,2,500,\n"),
+              ::testing::HasSubstr("pods.csv:4: gpu_milli cannot be \"500\""));
+  EXPECT_THAT(reported(nodes, pods + "c,1,1\n"), ::testing::HasSubstr("pods.csv:4: num_gpu cannot be \"\""));
+  EXPECT_THAT(reported(nodes, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n"), ::testing::HasSubstr("has no GPUs"));
+  EXPECT_THAT(reported("cpu_milli,memory_mib,gpu,model\n1,1,0,\n", pods), ::testing::HasSubstr("has no GPUs"));
   const auto nowhere = read_trace("/nowhere/nodes.csv", "/nowhere/pods.csv");
   ASSERT_FALSE(nowhere);
   EXPECT_THAT(nowhere.error().to_string(), ::testing::HasSubstr("/nowhere/nodes.csv cannot be read"));

@@ -236,14 +236,14 @@ TEST(Decode, WorkloadEvent) {
   waits.mutable_proposal()->set_number(12);
   waits.mutable_proposal()->set_reason("MinimumRunTime");
   waits.mutable_proposal()->add_refused("v");
-  const auto told = only<WorkloadUpdated>(latest(waits));
-  EXPECT_EQ(told.quota_facts,
+  const auto update = only<WorkloadUpdated>(latest(waits));
+  EXPECT_EQ(update.quota_facts,
             (QuotaFacts{"a", "cohort/all", true, false, from_micros(5), from_micros(6), from_micros(7), 2}));
-  ASSERT_TRUE(told.answer);
-  EXPECT_EQ(told.answer->number, 12);
-  EXPECT_FALSE(told.answer->accepted);
-  EXPECT_EQ(told.answer->reason, "MinimumRunTime");
-  EXPECT_EQ(told.answer->refused, std::vector<WorkloadUid>{WorkloadUid("v")});
+  ASSERT_TRUE(update.answer);
+  EXPECT_EQ(update.answer->number, 12);
+  EXPECT_FALSE(update.answer->accepted);
+  EXPECT_EQ(update.answer->reason, "MinimumRunTime");
+  EXPECT_EQ(update.answer->refused, std::vector<WorkloadUid>{WorkloadUid("v")});
 }
 
 TEST(Decode, VerdictsDrainsAndObservations) {

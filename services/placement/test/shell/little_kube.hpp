@@ -100,7 +100,7 @@ class LittleKube {
   }
   void tell(const std::string& type, const std::string& path, const Json& object) {
     const std::string line = Json::object({{"type", type}, {"object", object}}).dump() + "\n";
-    told_.push_back({version_, under_of(path), line});
+    sent_.push_back({version_, under_of(path), line});
     for (auto& watch : watches_) {
       if (watch.under == under_of(path)) watch.stream->write(line);
     }
@@ -150,8 +150,8 @@ class LittleKube {
       const auto from = std::stoll(query.at("resourceVersion"));
       return http::Answer(http::json(200, ""), [this, under, from](std::shared_ptr<http::Stream> stream) {
         const std::scoped_lock inner(mutex_);
-        for (const Sent& told : told_) {
-          if (told.under == under && told.version > from) stream->write(told.line);
+        for (const Sent& sent : sent_) {
+          if (sent.under == under && sent.version > from) stream->write(sent.line);
         }
         watches_.push_back({under, std::move(stream)});
       });
@@ -210,7 +210,7 @@ class LittleKube {
   std::mutex mutex_;
   std::map<std::string, Json> objects_;
   std::vector<Watch> watches_;
-  std::vector<Sent> told_;  ///< all changes, for watches that begin later
+  std::vector<Sent> sent_;  ///< all changes, for watches that begin later
   std::map<std::string, Failure> failures_;
   std::map<std::string, int> calls_;
   long long version_ = 100;

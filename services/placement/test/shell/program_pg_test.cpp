@@ -1,6 +1,7 @@
 // The program as a process over a private PostgreSQL: reservations survive a SIGKILL.
 #include "little_kube.hpp"
 #include "qm/bus/bus.hpp"
+#include "qm/testing/postgres_test.hpp"
 #include "qm/testing/testing.hpp"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
 
@@ -82,18 +83,16 @@ void say(bus::Bus& bus, const std::string& uid, pb::WorkloadPhase phase) {
                                    std::chrono::seconds(10)));
 }
 
-TEST(PlacementProgram, KeepsDevicesAcrossAKill) {
-  std::string why;
-  auto* postgres = qm::testing::Postgres::shared(&why);
-  if (postgres == nullptr) GTEST_SKIP() << why;
-  const std::string database = postgres->fresh_database();
+class PlacementProgram : public qm::testing::PostgresTest {};
+
+TEST_F(PlacementProgram, KeepsDevicesAcrossAKill) {
   qm::testing::TempDir dir;
   testing::LittleKube kube;
   kube.put(testing::node_path("a"), testing::make_node("a", 8));
   Program first;
-  first.start(database, kube.origin(), dir.path() + "/first.log");
+  first.start(conninfo_, kube.origin(), dir.path() + "/first.log");
   ASSERT_TRUE(first.answers("/readyz")) << qm::testing::read_file(dir.path() + "/first.log");
-  auto bus = *bus::make_bus("postgres:" + database);
+  auto bus = *bus::make_bus("postgres:" + conninfo_);
   say(*bus, "w", pb::QUOTA_RESERVED);
   ASSERT_TRUE(wait_until([&] { return first.state("w").state() == pb::RESERVED; }))
       << qm::testing::read_file(dir.path() + "/first.log");
@@ -104,7 +103,7 @@ TEST(PlacementProgram, KeepsDevicesAcrossAKill) {
   kube.cut_watches();
 
   Program second;
-  second.start(database, kube.origin(), dir.path() + "/second.log");
+  second.start(conninfo_, kube.origin(), dir.path() + "/second.log");
   ASSERT_TRUE(second.answers("/readyz")) << qm::testing::read_file(dir.path() + "/second.log");
   // A standby is ready, too, but without a leader it cannot respond. The first response must be the committed state.
   auto remembered = pb::ASSIGNMENT_STATE_UNSPECIFIED;

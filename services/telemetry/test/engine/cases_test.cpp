@@ -452,7 +452,7 @@ TEST(Order, UsesItsNewestReport) {
     order o w/1 a b settled
     open b
     => open o
-    -- one that is over when it is first heard of is none
+    -- one that is over when it is first received is none
     order p w/2 a settled
     open a
     => open o
@@ -477,7 +477,7 @@ TEST(Order, IsDroppedTenMinutesPastItsDeadline) {
   EXPECT_EQ(script.engine().tables().orders.size(), 0U);
   EXPECT_EQ(script.engine().tables().acked.size(), 0U);
   EXPECT_EQ(script.step({Tick{}}).wake_at, std::nullopt);
-  EXPECT_EQ(script.run("ack o a\n order o w/1 a in=-600\n open a"), "") << "heard of too late";
+  EXPECT_EQ(script.run("ack o a\n order o w/1 a in=-600\n open a"), "") << "received too late";
   EXPECT_EQ(script.engine().tables().orders.size(), 0U);
 }
 

@@ -122,10 +122,10 @@ int consume(qm::bus::Bus& bus, const Settings& settings) {
 int sit(qm::bus::Bus& bus, const std::string& topic) {
   auto consumer = bus.consumer({.group = "sit/" + topic, .topics = {topic}, .cursor = {}, .session_timeout = 1h});
   if (!consumer) return refuse(consumer.error());
-  for (bool told = false;;) {
+  for (bool assigned = false;;) {
     (void)(*consumer)->poll(1, 100ms);
-    if (!told && !(*consumer)->assignment().empty()) std::cout << "sits" << std::endl;
-    told = !(*consumer)->assignment().empty();
+    if (!assigned && !(*consumer)->assignment().empty()) std::cout << "sits" << std::endl;
+    assigned = !(*consumer)->assignment().empty();
   }
 }
 

@@ -184,6 +184,8 @@ Status accept(const Loaded& loaded, UnknownFields unknown = UnknownFields::kWarn
 /// Converts a Job (batch/v1) to a workload: pod set, shape, queue, team, priority class, runtime. kInvalid names the
 /// field. The priority value is resolved later, from the priority classes, so it is 0 here.
 Result<WorkloadSpec> workload_from_job(const Json& job);
+/// The same for a pod without a controller, which is read as a Job of one pod: its fields have the same meaning.
+Result<WorkloadSpec> workload_from_pod(const Json& pod);
 /// Creates the Job for a spec: suspended, indexed, with our scheduler name. A Job has one pod set: further pod sets
 /// of the spec are dropped, so callers with external specs must refuse these before.
 Json job_from_workload(const WorkloadSpec& spec, const std::map<std::string, std::string>& pod_annotations);

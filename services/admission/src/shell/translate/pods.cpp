@@ -175,14 +175,7 @@ Result<JobUpdated> parse_pods(const Json& group) {
   }
   const Json first = expected ? as_single_pod(group) : pods.at(0);
   JobUpdated seen;
-  // A pod is read as a Job of one pod: its fields have the same meaning.
-  const Json job = Json::object(
-      {{"apiVersion", "batch/v1"},
-       {"kind", "Job"},
-       {"metadata", first["metadata"]},
-       {"spec",
-        Json::object({{"template", Json::object({{"metadata", first["metadata"]}, {"spec", first["spec"]}})}})}});
-  QM_ASSIGN(seen.spec, config::workload_from_job(job));
+  QM_ASSIGN(seen.spec, config::workload_from_pod(first));
   seen.spec.kind = group["kind"].string();
   seen.spec.name = kube::name_of(group);
   seen.spec.ns = Namespace(kube::namespace_of(group));

@@ -77,11 +77,11 @@ bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacit
   }
   all.insert(own.begin(), own.end());
   if (Fit fit(tables_, state_.catalog, item.pod_sets, std::move(all)); fit.whole() && !fit.places.empty()) {
-    const bool news = std::any_of(fit.places.begin(), fit.places.end(), [&](const Plan::Place& place) {
+    const bool opens = std::any_of(fit.places.begin(), fit.places.end(), [&](const Plan::Place& place) {
       const Claim& c = *tables_.claims.find(place.claim);
       return is_launching(c) || c.changed + options_.settle > state_.now;
     });
-    if (!news) {
+    if (!opens) {
       plans_.pause(item.id.uid);
       return true;
     }

@@ -100,6 +100,9 @@ class KubeExecutor final : public service::Executor {
   const DomainClock* clock_;
 };
 
+/// The outcome of an intent about a pod or a node, as the engine decodes it. No error: it was executed.
+[[nodiscard]] Json intent_outcome(const Json& order, const Error* error);
+
 /// Ownership for the watcher. Without `quota` another controller admits every pod; without `binding` pods
 /// that name our scheduler are ours.
 struct WatchOptions {
