@@ -34,30 +34,20 @@ void sync_of_pods(benchmark::State& bench) {
 BENCHMARK(sync_of_pods)->Arg(10)->Arg(1000);
 
 void pass_of_the_scale_loop(benchmark::State& bench) {
-  const auto object = read_scaled_object(*Json::parse(R"({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "spec": {
-      "advanced": {"scalingModifiers": {"formula": "max(hours * 10, jobs + 1)", "target": "10"
-}
-}
-, "triggers" : [
-  {
-    "type" : "cron",
-    "name" : "hours",
-    "metadata" :
-        {"timezone" : "Europe/Berlin", "start" : "0 8 * * MON-FRI", "end" : "0 18 * * MON-FRI", "desiredReplicas" : "5"}
-  },
-  {"type" : "aws-sqs-queue", "name" : "jobs", "metadata" : {"queueURL" : "q", "awsRegion" : "r"}}
-]
-}
-})"));
+  const auto object = read_scaled_object(*Json::parse(R"json({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+      "spec": {"advanced": {"scalingModifiers": {"formula": "max(hours * 10, jobs + 1)", "target": "10"}}, "triggers": [
+      {"type": "cron", "name": "hours", "metadata": {"timezone": "Europe/Berlin", "start": "0 8 * * MON-FRI",
+       "end": "0 18 * * MON-FRI", "desiredReplicas": "5"}},
+      {"type": "aws-sqs-queue", "name": "jobs", "metadata": {"queueURL": "q", "awsRegion": "r"}}]}})json"));
   TriggerObservation seen;
-seen.now = Instant(std::chrono::hours(24 * 20'000));
-seen.replicas = seen.status_replicas = 3;
-seen.readings["jobs"] = QueueReading{50, 0, 0};
-ScaledObjectState state;
-for (auto _ : bench) {
-  seen.now += std::chrono::seconds(30);
-  benchmark::DoNotOptimize(poll(*object, {}, seen, state));
-}
+  seen.now = Instant(std::chrono::hours(24 * 20'000));
+  seen.replicas = seen.status_replicas = 3;
+  seen.readings["jobs"] = QueueReading{50, 0, 0};
+  ScaledObjectState state;
+  for (auto _ : bench) {
+    seen.now += std::chrono::seconds(30);
+    benchmark::DoNotOptimize(poll(*object, {}, seen, state));
+  }
 }
 BENCHMARK(pass_of_the_scale_loop);
 
