@@ -5,12 +5,13 @@
 #include "qm/base/parse.hpp"
 #include "qm/model/quantity.hpp"
 
+#include <algorithm>
 #include <charconv>
-#include <cmath>
 
 namespace qm::autoscaler::replicas {
 namespace {
 
+constexpr std::int64_t kMostPods = 1'000'000;
 constexpr std::chrono::seconds kLongAgo(-3600);  // start of a pod, unless it has one
 
 Result<std::int64_t> milli_of(const Json& value) {
@@ -21,7 +22,10 @@ Result<std::int64_t> milli_of(const Json& value) {
 /// The clock of a case: whole seconds since its start.
 struct CaseClock {
   Instant start{};
-  [[nodiscard]] Instant at(const Json& t) const { return start + std::chrono::seconds(t.integer()); }
+  [[nodiscard]] Instant at(const Json& t) const {
+    constexpr std::int64_t kMost = 100'000'000'000;  // so that microseconds fit
+    return start + std::chrono::seconds(std::clamp(t.integer(), -kMost, kMost));
+  }
 };
 
 Result<Amounts> amounts_of(const Json& json) {
@@ -105,6 +109,7 @@ Result<std::vector<Pod>> pods_of(const Json& json, std::int64_t otherwise, const
     return out;
   }
   const auto count = json.integer(otherwise);
+  if (count > kMostPods) return fail(Code::kInvalid, "{} pods are more than {}", count, kMostPods);
   while (static_cast<std::int64_t>(out.size()) < count) out.push_back(default_pod(out.size(), defaults, clock));
   return out;
 }

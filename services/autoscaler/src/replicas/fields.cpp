@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 namespace qm::autoscaler::replicas {
@@ -86,7 +87,7 @@ std::optional<double> Fields::number_text(std::string_view name) {
   const auto value = text(name, false);
   if (value.empty()) return {};
   const auto number = double_of(value);
-  if (!number) wrong(name, "must be a number");
+  if (!number || !std::isfinite(*number)) wrong(name, "must be a number");
   return number;
 }
 

@@ -54,11 +54,11 @@ std::int32_t within_recent(const Behavior& behavior, const ControllerOptions& op
 }
 
 std::int32_t changed_within(Duration period, Instant now, const std::vector<ScaleEvent>& events) {
-  std::int32_t sum = 0;
+  std::int64_t sum = 0;
   for (const auto& event : events) {
     if (event.at > now - period) sum += event.change;
   }
-  return sum;
+  return static_cast<std::int32_t>(sum);
 }
 
 /// The farthest size that the policies of one direction allow.
@@ -66,11 +66,11 @@ std::int32_t rate_limit(const ScalingRules& rules, bool up, Instant now, std::in
   if (rules.select == SelectPolicy::kDisabled) return current;
   std::optional<std::int32_t> out;
   for (const auto& policy : rules.policies) {
-    const auto start =
-        current - changed_within(policy.period, now, state.ups) + changed_within(policy.period, now, state.downs);
+    const auto start = static_cast<std::int32_t>(std::int64_t{current} - changed_within(policy.period, now, state.ups) +
+                                                 changed_within(policy.period, now, state.downs));
     std::int32_t allowed = 0;
     if (!policy.percent) {
-      allowed = up ? start + policy.value : start - policy.value;
+      allowed = static_cast<std::int32_t>(std::int64_t{start} + (up ? policy.value : -policy.value));
     } else {
       const double share = static_cast<double>(policy.value) / 100;
       allowed = up ? to_int32(std::ceil(start * (1 + share))) : to_int32(start * (1 - share));

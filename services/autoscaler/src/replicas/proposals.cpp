@@ -174,7 +174,7 @@ Result<Proposal> by_utilization(const Metric& metric, Samples samples, const Obs
       used = wrapped_sum(used, sample.milli);
       requested = wrapped_sum(requested, request->second);
     }
-    if (requested == 0) return fail(Code::kNotFound, "no sample belongs to a pod with a request for {}", metric.name);
+    if (requested <= 0) return fail(Code::kNotFound, "no sample belongs to a pod with a request for {}", metric.name);
     const auto percent = static_cast<std::int32_t>(wrapped_product(used, 100) / requested);
     return static_cast<double>(percent) / metric.utilization;
   };

@@ -1,5 +1,6 @@
 #include "qm/autoscaler/replicas/triggers.hpp"
 
+#include "arithmetic.hpp"
 #include "qm/base/parse.hpp"
 
 #include <algorithm>
@@ -33,15 +34,16 @@ Result<Measured> measure(const CronTrigger& cron, const Reading*, Instant now, P
 Result<Measured> measure(const SqsTrigger& trigger, const Reading* reading, Instant, PreviousOffsets&) {
   const auto* queue = std::get_if<QueueReading>(reading);
   if (queue == nullptr) return misfit("aws-sqs-queue");
-  const auto messages =
-      queue->visible + (trigger.in_flight ? queue->in_flight : 0) + (trigger.delayed ? queue->delayed : 0);
+  auto messages = queue->visible;
+  if (trigger.in_flight) messages = wrapped_sum(messages, queue->in_flight);
+  if (trigger.delayed) messages = wrapped_sum(messages, queue->delayed);
   return Measured{milli_of(static_cast<double>(messages)), messages > trigger.activation};
 }
 
 /// The smallest divisor of `partitions` whose consumers serve the lag, so that each has as many partitions.
 std::int64_t even_consumers(std::int64_t lag, std::int64_t partitions, std::int64_t threshold) {
   for (std::int64_t n = 1; n <= partitions; ++n) {
-    if (partitions % n == 0 && n * threshold >= lag) return n;
+    if (partitions % n == 0 && wrapped_product(n, threshold) >= lag) return n;
   }
   return partitions;
 }
@@ -57,7 +59,7 @@ Lag lag_of(const KafkaTrigger& trigger, std::int32_t id, const PartitionOffsets&
     if (trigger.earliest) return {offsets.latest, offsets.latest};
     return {1, 1};
   }
-  const auto lag = offsets.latest - offsets.committed;
+  const auto lag = wrapped_sum(offsets.latest, wrapped_product(offsets.committed, -1));
   if (trigger.exclude_persistent_lag) {
     const auto [at, first] = previous.try_emplace(id, offsets.committed);
     if (!first && at->second == offsets.committed) return {0, lag};
@@ -74,8 +76,8 @@ Result<Measured> measure(const KafkaTrigger& trigger, const Reading* reading, In
   for (const auto& [id, offsets] : *topic) {
     if (!trigger.partitions.empty() && !trigger.partitions.contains(id)) continue;
     const auto one = lag_of(trigger, id, offsets, previous);
-    total.scaling += one.scaling;
-    total.activation += one.activation;
+    total.scaling = wrapped_sum(total.scaling, one.scaling);
+    total.activation = wrapped_sum(total.activation, one.activation);
     with_lag += one.scaling > 0 ? 1 : 0;
     ++partitions;
   }
@@ -83,9 +85,9 @@ Result<Measured> measure(const KafkaTrigger& trigger, const Reading* reading, In
   auto lag = total.scaling;
   if (!trigger.allow_idle_consumers || trigger.limit_to_partitions_with_lag || trigger.even_distribution) {
     const auto threshold = trigger.lag_threshold;
-    if (trigger.even_distribution) lag = even_consumers(lag, partitions, threshold) * threshold;
+    if (trigger.even_distribution) lag = wrapped_product(even_consumers(lag, partitions, threshold), threshold);
     const auto most = trigger.limit_to_partitions_with_lag ? with_lag : partitions;
-    if (lag / threshold > most) lag = most * threshold;
+    if (lag / threshold > most) lag = wrapped_product(most, threshold);
   }
   return Measured{milli_of(static_cast<double>(lag)), total.activation > trigger.activation};
 }
