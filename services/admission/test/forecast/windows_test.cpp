@@ -20,58 +20,6 @@ kueue::Quota quota(std::int64_t nominal) {
   return out;
 }
 
-TEST(Cron, ParsesCrontabLine) {
-  struct Case {
-    const char *line, *time;
-    bool matches;
-  };
-  for (const auto& [line, time, matches] : {
-           Case{"* * * * *", "2026-11-22T15:07:00Z", true},
-           Case{"30 22 * * 1-5", "2026-11-20T22:30:00Z", true},  // a Friday
-           Case{"30 22 * * 1-5", "2026-11-21T22:30:00Z", false},
-           Case{"30 22 * * 1-5", "2026-11-20T22:31:00Z", false},
-           Case{"*/15 9-17 * * *", "2026-11-20T17:45:00Z", true},
-           Case{"*/15 9-17 * * *", "2026-11-20T18:00:00Z", false},
-           Case{"5/20 * * * *", "2026-11-20T18:45:00Z", true},
-           Case{"0 0 1,15 * 1", "2026-11-15T00:00:00Z", true},  // a Sunday, by its date
-           Case{"0 0 1,15 * 1", "2026-11-16T00:00:00Z", true},  // a Monday
-           Case{"0 0 1,15 * 1", "2026-11-17T00:00:00Z", false},
-           Case{"0 0 * * 7", "2026-11-22T00:00:00Z", true},  // Sunday by its other number
-           Case{"0 0 29 2 *", "2028-02-29T00:00:00Z", true},
-           Case{"0 0 * 3 *", "2028-02-29T00:00:00Z", false},
-       }) {
-    EXPECT_EQ(cron(line).matches(micros(at(time)) / 60'000'000), matches) << line << " " << time;
-  }
-}
-
-TEST(Cron, ErrorNamesInvalidPart) {
-  for (const auto& [line, part] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"60 * * * *", "\"60\" is not a valid minute"},
-           {"* 5-3 * * *", "\"5-3\" is not a valid hour"},
-           {"* * 0 * *", "\"0\" is not a valid day of the month"},
-           {"* * * x *", "\"x\" is not a valid month"},
-           {"* * * * 1,9", "\"1,9\" is not a valid day of the week"},
-           {"*/0 * * * *", "\"*/0\" is not a valid minute"},
-           {"* * * *", "\"\" is not a valid day of the week"},
-           {"* * * * * *", "more than the five fields"},
-       }) {
-    const auto parsed = Cron::parse(line);
-    ASSERT_FALSE(parsed) << line;
-    EXPECT_EQ(parsed.error().code, Code::kInvalid);
-    EXPECT_NE(parsed.error().message.find(part), std::string::npos) << parsed.error().message;
-  }
-}
-
-TEST(Cron, SearchesUntilNext29thOfFebruaryAndNoFurther) {
-  const auto leap = cron("0 0 29 2 *"), never = cron("0 0 31 2 *");
-  const auto minute = [](const char* time) { return micros(at(time)) / 60'000'000; };
-  EXPECT_EQ(leap.after(minute("2096-03-01T00:00:00Z")), minute("2104-02-29T00:00:00Z"));  // 2100 is not a leap year
-  EXPECT_EQ(leap.at_or_before(minute("2104-02-28T00:00:00Z")), minute("2096-02-29T00:00:00Z"));
-  EXPECT_EQ(never.after(0), std::nullopt);
-  EXPECT_EQ(never.at_or_before(0), std::nullopt);
-  EXPECT_EQ(cron("59 23 31 12 *").at_or_before(0), -1);  // before 1970
-}
-
 TEST(Window, SpansMidnightAndEndOfWeek) {
   // Saturday from 22:00 to 06:00, in the time zone UTC+2.
   const auto night = *Window::weekly(1U << 6U, hours(22), hours(6), hours(2));

@@ -1,46 +1,16 @@
 #pragma once
 #include "qm/admission/kueue/tree.hpp"
 #include "qm/base/time.hpp"
+#include "qm/calendar/cron.hpp"
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace qm::admission::forecast {
 
-/// The minutes of a crontab line such as "30 22 * * 1-5". The line has five fields:
-///
-///   1  minute
-///   2  hour
-///   3  day of the month
-///   4  month
-///   5  day of the week  0 or 7 is Sunday
-///
-/// Each is `*`, a number, a range, or a list of them, with a step ("*/15"). If both kinds of days are limited, a match
-/// of either suffices.
-///
-/// Units    minutes since 1970 in the local time of the caller.
-/// Threads  any; a value.
-/// Cost     O(days searched), at most eight years (29 February).
-/// Source   crontab(5); POSIX.
-class Cron {
- public:
-  /// kInvalid names the part.
-  [[nodiscard]] static Result<Cron> parse(std::string_view line);
-  [[nodiscard]] bool matches(std::int64_t minute) const;
-  /// The last matching minute at or before this one; empty if there is none in eight years.
-  [[nodiscard]] std::optional<std::int64_t> at_or_before(std::int64_t minute) const;
-  /// The first matching minute after this one.
-  [[nodiscard]] std::optional<std::int64_t> after(std::int64_t minute) const;
-  friend bool operator==(const Cron&, const Cron&) = default;
-
- private:
-  [[nodiscard]] bool day_matches(std::int64_t day) const;
-  std::uint64_t minutes_ = 0, hours_ = 0, days_ = 0, months_ = 0, weekdays_ = 0;
-  bool any_day_ = true, any_weekday_ = true;
-};
+using calendar::Cron;
 
 /// Recurring times: each begins at a minute of `begins` and lasts `lasts`. Overlapping ones are merged.
 ///
