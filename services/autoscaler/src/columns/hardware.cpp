@@ -17,6 +17,10 @@ constexpr std::int32_t kKubeletPods = 110;  ///< its default
 
 const std::string kAws = "karpenter.k8s.aws/instance-";
 
+/// A cloud sets the labels of these on its nodes: a launch cannot choose them.
+constexpr std::string_view kForeignDomains[] = {"k8s.aws", "eks.amazonaws.com", "cloud.google.com",
+                                                "karpenter.azure.com", "kubernetes.azure.com"};
+
 /// The parts of "p6-b200.48xlarge": category p, generation 6, family p6-b200, size 48xlarge.
 struct NameParts {
   explicit NameParts(std::string_view name) {
@@ -118,13 +122,12 @@ Requirements node_labels(const catalog::Type& type) {
 bool is_supported(const std::string& key) {
   if (key == words::kZone || key == words::kCapacityType || key == "topology.kubernetes.io/region") return true;
   if (node_labels(catalog::types().front()).find(key) != nullptr) return true;
-  return !is_well_known(key) && !is_restricted(key);
-}
-
-std::string region_of(const std::string& zone) {
-  const bool lettered = zone.size() > 2 && std::islower(static_cast<unsigned char>(zone.back())) != 0 &&
-                        std::isdigit(static_cast<unsigned char>(zone[zone.size() - 2])) != 0;
-  return lettered ? zone.substr(0, zone.size() - 1) : std::string();
+  const std::string_view domain =
+      std::string_view(key).substr(0, key.find('/') == std::string::npos ? 0 : key.find('/'));
+  const bool foreign = std::ranges::any_of(kForeignDomains, [&](std::string_view other) {
+    return domain == other || (domain.ends_with(other) && domain[domain.size() - other.size() - 1] == '.');
+  });
+  return !foreign && !is_well_known(key) && !is_restricted(key);
 }
 
 NodeAmounts node_amounts(const catalog::Type& type) {

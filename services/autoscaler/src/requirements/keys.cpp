@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 namespace qm::autoscaler {
@@ -85,6 +86,12 @@ bool is_restricted(std::string_view key) {
     return domain == other || (domain.ends_with(other) && domain[domain.size() - other.size() - 1] == '.');
   };
   return std::ranges::none_of(kOpenDomains, within) && std::ranges::any_of(kRestrictedDomains, within);
+}
+
+std::string region_of(const std::string& zone) {
+  const bool lettered = zone.size() > 2 && std::islower(static_cast<unsigned char>(zone.back())) != 0 &&
+                        std::isdigit(static_cast<unsigned char>(zone[zone.size() - 2])) != 0;
+  return lettered ? zone.substr(0, zone.size() - 1) : std::string();
 }
 
 }  // namespace qm::autoscaler

@@ -17,9 +17,6 @@ namespace qm::autoscaler {
 /// Whether a requirement of a NodePool on the key acts: a label of node_labels, one of the offering, or a user's own.
 [[nodiscard]] bool is_supported(const std::string& key);
 
-/// "us-east-1" for "us-east-1a"; empty if the zone is not named like a region with a letter.
-[[nodiscard]] std::string region_of(const std::string& zone);
-
 /// Amounts of a node of the type: CPU in milli-cores, memory in bytes, other resources in their own units.
 using Amounts = std::map<std::string, std::int64_t>;
 struct NodeAmounts {

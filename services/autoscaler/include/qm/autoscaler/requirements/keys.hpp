@@ -16,4 +16,7 @@ namespace qm::autoscaler {
 /// one node, or it names the NodePool itself.
 [[nodiscard]] bool is_restricted(std::string_view key);
 
+/// "us-east-1" for the zone "us-east-1a"; empty if the zone is not named like a region with a letter.
+[[nodiscard]] std::string region_of(const std::string& zone);
+
 }  // namespace qm::autoscaler
