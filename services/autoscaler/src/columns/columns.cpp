@@ -1,7 +1,7 @@
 // The columns of a NodePool: its requirements and labels together, compared with the labels of each instance type.
 #include "qm/autoscaler/columns/columns.hpp"
 
-#include "qm/autoscaler/columns/hardware.hpp"
+#include "qm/autoscaler/columns/type_facts.hpp"
 #include "qm/autoscaler/requirements/keys.hpp"
 
 #include <fmt/format.h>
@@ -133,6 +133,10 @@ Result<Columns> columns_of(const NodeTemplate& node_template) {
   const Requirement* capacity = all.find(std::string(words::kCapacityType));
   out.on_demand = capacity == nullptr || capacity->has("on-demand");
   out.spot = capacity == nullptr || capacity->has("spot");
+  if (!out.on_demand && !out.spot) {
+    return fail(not_ready(kField, fmt::format("no supported capacity type satisfies {}", words_of(*capacity)),
+                          "allow on-demand or spot"));
+  }
   const auto node = node_labels(catalog::types().front());
   for (const auto& [key, requirement] : all.by_key()) {
     if (requirement.min_values) out.min_values[key] = *requirement.min_values;

@@ -349,8 +349,13 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
                                                  {"group", c.group},
                                                  {"reason", c.reason}}));
   });
-  out.map("not_ready", t.pools.rows(),
-          [](const auto& name, const auto& pool) { return std::pair(name, Json(pool.not_ready)); });
+  out.once("not_ready", [&] {
+    Json reasons = Json::object();
+    for (const auto& [name, pool] : t.pools) {
+      if (!pool.not_ready.empty()) reasons.set(name, pool.not_ready);
+    }
+    return reasons;
+  });
   out.set("daemon_sets", std::int64_t(t.daemon_sets.size()));
   out.map("groups", t.group_sizes.rows(),
           [](const auto& group, const auto& size) { return std::pair(group, Json(size)); });

@@ -1,45 +1,15 @@
 // DaemonSets of the API server.
+#include "pod_rules.hpp"
 #include "qm/autoscaler/cluster.hpp"
 #include "qm/base/log.hpp"
 #include "qm/config/needs.hpp"
-#include "qm/kube_rules/text.hpp"
 
 namespace qm::autoscaler {
-namespace {
-
-/// An operator that Kubernetes does not have makes the term match nothing, like a term without expressions.
-kube_rules::SelectorTerm term_of(const Json& from) {
-  kube_rules::SelectorTerm out;
-  for (const Json& expression : from["matchExpressions"].items()) {
-    const auto op = kube_rules::op_of(expression["operator"].string());
-    if (!op) return {};
-    kube_rules::Requirement requirement{expression["key"].string(), *op, {}};
-    for (const Json& value : expression["values"].items()) requirement.values.push_back(value.string());
-    out.labels.push_back(std::move(requirement));
-  }
-  return out;
-}
-
-/// The template's labels and required node affinity as text of rules.
-std::string rules_of(const Json& object) {
-  kube_rules::PodTemplate out;
-  out.ns = Namespace(kube::namespace_of(object));
-  const Json& pod = object["spec"]["template"];
-  for (const auto& [key, value] : pod["metadata"]["labels"].members()) out.labels[key] = value.string();
-  const Json& terms =
-      pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
-  if (terms.size() > 0) out.rules.required.emplace();
-  for (const Json& term : terms.items()) out.rules.required->push_back(term_of(term));
-  return kube_rules::text_of(out);
-}
-
-}  // namespace
-
 Result<PodSet> daemon_set_from(const Json& object) {
   PodSet out;
   out.name = kube::namespace_of(object) + "/" + kube::name_of(object);
   QM_ASSIGN(out.shape, config::shape_held_by(object["spec"]["template"]));
-  out.rules = rules_of(object);
+  out.rules = rules_of_pod(Namespace(kube::namespace_of(object)), object["spec"]["template"]);
   return out;
 }
 

@@ -1,4 +1,4 @@
-#include "qm/autoscaler/columns/hardware.hpp"
+#include "qm/autoscaler/columns/type_facts.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "rows.hpp"

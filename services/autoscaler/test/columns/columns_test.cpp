@@ -1,7 +1,7 @@
 // Columns of NodePools, labels and amounts of nodes of the catalog.
 #include "qm/autoscaler/columns/columns.hpp"
 
-#include "qm/autoscaler/columns/hardware.hpp"
+#include "qm/autoscaler/columns/type_facts.hpp"
 #include "qm/autoscaler/requirements/keys.hpp"
 
 #include <gtest/gtest.h>
@@ -150,6 +150,9 @@ TEST(Columns, WhatCannotActMakesThePoolNotReady) {
            {{{"topology.kubernetes.io/region", Operator::kIn, {"r"}, {}}},
             field,
             "topology.kubernetes.io/region alone"},
+           {{{"karpenter.sh/capacity-type", Operator::kIn, {"reserved"}, {}}},
+            field,
+            "karpenter.sh/capacity-type In reserved"},
            {{{"topology.kubernetes.io/zone", Operator::kGt, {"1"}, {}}}, field, "no zone satisfies"},
            {{{kAws + "family", Operator::kIn, {"g5", "g6"}, 2}, {kAws + "cpu", Operator::kIn, {"192"}, 2}}, {}, {}},
            {{{kAws + "gpu-name", Operator::kIn, {"h100"}, {}}, {kAws + "family", Operator::kExists, {}, 2}},

@@ -119,6 +119,7 @@ class PodObserver {
     bool works = false, waits = false;
     std::int64_t size = 0;  ///< of its group, if specified
     PodShape shape;
+    std::string rules;
     std::int32_t priority = 0;
     Instant since{};
   };

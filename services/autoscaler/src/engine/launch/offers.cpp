@@ -23,11 +23,12 @@ bool contains(const std::vector<T>& list, const T& value) {
 std::int64_t Offers::nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,
                                const InstanceType& t, const std::string& zone, Market market) const {
   const NodeSide side{pool, labels, t, zone, market};
+  if (std::ranges::any_of(sets, [&](const PodSet& set) { return set.count > 0 && !nodes_.accepts(set, side); }))
+    return 0;
   const FreeCapacity fresh = nodes_.empty(side);
   std::vector<FreeCapacity> open;
   for (const PodSet& set : sets) {
     if (set.count == 0) continue;
-    if (!nodes_.accepts(set, side)) return 0;
     const PodNeeds& needs = nodes_.needs(set);
     std::int64_t pods = set.count;
     for (FreeCapacity& capacity : open) pods -= capacity.take(set.shape, needs, pods);
@@ -142,6 +143,15 @@ std::vector<const Pool*> Offers::pools_in_order() const {
   return pools;
 }
 
+// "; not ready: NodePool a, NodePool b"; empty if all are.
+std::string Offers::unready_pools() const {
+  std::vector<std::string> names;
+  for (const auto& [name, pool] : tables_.pools) {
+    if (!pool.not_ready.empty()) names.push_back("NodePool " + name);
+  }
+  return names.empty() ? std::string() : fmt::format("; not ready: {}", fmt::join(names, ", "));
+}
+
 std::string Offers::no_pool() const {
   if (tables_.pools.size() == 0) return "no NodePool is configured";
   const bool all_static = std::ranges::all_of(tables_.pools, [](const auto& row) { return row.second.is_static(); });
@@ -236,7 +246,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
                      "its pod sets select different values of the label {}, and instances launched for a workload have "
                      "one: select one value, or submit them as several workloads",
                      contested)
-           : !fits               ? no_type(sets, pools)
+           : !fits               ? no_type(sets, pools) + unready_pools()
            : !inflexible.empty() ? inflexible
            : blocked ? "the provider has no capacity of the allowed instance types now, or refuses to launch them"
            : !limited.empty() ? fmt::format("{}; raise spec.limits of the NodePool", fmt::join(limits, "; "))

@@ -34,6 +34,7 @@ class Offers {
   };
   [[nodiscard]] std::vector<const Pool*> pools_in_order() const;
   [[nodiscard]] std::string no_pool() const;
+  [[nodiscard]] std::string unready_pools() const;
   [[nodiscard]] static std::string missing_values(const Pool& pool, const std::vector<Candidate>& fitting);
   [[nodiscard]] std::int64_t nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,
                                        const InstanceType& type, const std::string& zone, Market market) const;

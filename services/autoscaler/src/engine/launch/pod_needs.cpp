@@ -69,12 +69,12 @@ bool PodNeeds::excludes(const PodNeeds& other) const {
 }
 
 const PodNeeds& NeedsBook::of(const PodSet& set) {
-  const auto [at, first] = known_.try_emplace({set.rules, set.shape.node_selector});
-  if (first) {
-    at->second.selector = Requirements(set.shape.node_selector);
-    read_rules(set.rules, at->second);
-  }
-  return at->second;
+  const auto known = known_.find(View{set.rules, set.shape.node_selector});
+  if (known != known_.end()) return known->second;
+  PodNeeds& needs = known_[{set.rules, set.shape.node_selector}];
+  needs.selector = Requirements(set.shape.node_selector);
+  read_rules(set.rules, needs);
+  return needs;
 }
 
 void NeedsBook::trim() {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace qm::autoscaler {
@@ -35,7 +36,23 @@ class NeedsBook {
   void trim();
 
  private:
-  std::map<std::pair<std::string, Labels>, PodNeeds> known_;
+  struct Key {
+    std::string rules;
+    Labels selector;
+  };
+  /// The same without copies.
+  struct View {
+    const std::string& rules;
+    const Labels& selector;
+  };
+  struct Less {
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      return std::tie(a.rules, a.selector) < std::tie(b.rules, b.selector);
+    }
+  };
+  std::map<Key, PodNeeds, Less> known_;
 };
 
 }  // namespace qm::autoscaler

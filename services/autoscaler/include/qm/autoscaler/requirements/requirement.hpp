@@ -46,8 +46,8 @@ struct Requirement {
 
 /// Converts an expression to the normal form; an alias of the key is replaced.
 ///
-/// Fails    kInvalid: values without an operator that has them, In without values, a bound that is not one whole
-///          number from 0, or `min_values` outside 1..50 or above the number of listed values.
+/// Fails    kInvalid: values with Exists or DoesNotExist, In without values, or a bound that is not one whole number
+///          from 0. Also `min_values` outside 1..50, or with In above the number of values.
 [[nodiscard]] Result<Requirement> requirement_of(const Expression& expression);
 /// The requirement that the label has this value.
 [[nodiscard]] Requirement exactly(const std::string& key, const std::string& value);

@@ -1,4 +1,4 @@
-#include "qm/autoscaler/columns/hardware.hpp"
+#include "qm/autoscaler/columns/type_facts.hpp"
 
 #include "qm/autoscaler/requirements/keys.hpp"
 #include "qm/base/assert.hpp"
