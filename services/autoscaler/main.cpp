@@ -34,11 +34,13 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
   options.last_state = wire::last_state;
   replica->guard(options);
-  service::Host host(
-      options,
-      std::make_unique<autoscaler::Shell>(std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()),
-                                          autoscaler::Codec(cluster_settings.alone)),
-      replica->take_store(), std::move(bus), *clock, &executor);
+  autoscaler::Options engine_options;
+  engine_options.strict_min_values = cluster_settings.strict_min_values;
+  service::Host host(options,
+                     std::make_unique<autoscaler::Shell>(
+                         std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), engine_options),
+                         autoscaler::Codec(cluster_settings.alone)),
+                     replica->take_store(), std::move(bus), *clock, &executor);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   QM_TRY(autoscaler::Cluster::begin(host));
   host.start();

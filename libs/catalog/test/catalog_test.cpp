@@ -1,5 +1,6 @@
 #include "qm/catalog/catalog.hpp"
 
+#include "qm/catalog/hardware.hpp"
 #include "qm/model/money.hpp"
 
 #include <gtest/gtest.h>
@@ -34,6 +35,32 @@ TEST(Catalog, EveryRowIsUsable) {
     if (t.usd_hour.empty()) continue;
     EXPECT_TRUE(Money::parse_usd(t.usd_hour)) << t.name;
   }
+}
+
+TEST(Catalog, EveryTypeHasItsHardware) {
+  for (const Type& t : types()) {
+    const Hardware* hardware = hardware_of(t.name);
+    ASSERT_NE(hardware, nullptr) << t.name;
+    EXPECT_TRUE(hardware->arch == "amd64" || hardware->arch == "arm64") << t.name;
+    EXPECT_GT(hardware->network_mbps, 0) << t.name;
+    const bool nvidia = hardware->gpu.manufacturer == "nvidia";
+    EXPECT_EQ(nvidia ? hardware->gpu.count : 0, t.gpus) << t.name;
+    EXPECT_EQ(hardware->gpu.count > 0, !hardware->gpu.name.empty()) << t.name;
+  }
+  EXPECT_EQ(hardware_of("p5.49xlarge"), nullptr);
+}
+
+TEST(Catalog, HardwareOfKnownTypes) {
+  const Hardware* g5 = hardware_of("g5.xlarge");
+  ASSERT_NE(g5, nullptr);
+  EXPECT_EQ(g5->gpu.name, "a10g");
+  EXPECT_EQ(g5->gpu.memory_mib, 22888);
+  EXPECT_EQ(g5->local_nvme_gb, 250);
+  EXPECT_EQ(g5->pods, 58);  // 4 interfaces of 15 addresses
+  EXPECT_EQ(g5->network_mbps, 2500);
+  EXPECT_EQ(hardware_of("g5g.xlarge")->arch, "arm64");
+  EXPECT_EQ(hardware_of("inf2.48xlarge")->accelerator.count, 12);
+  EXPECT_EQ(hardware_of("p5.48xlarge")->efa, 32);
 }
 
 }  // namespace catalog_test

@@ -13,7 +13,7 @@ const Table<NodePoolRequirement>& requirement_table() {
   static const Table<R> table{
       required(text("key", &R::key)),
       required(one_of("operator", &R::op, {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"})),
-      texts("values", &R::values), kept<R>("minValues")};
+      texts("values", &R::values), integer("minValues", &R::min_values, 1, 50)};
   return table;
 }
 

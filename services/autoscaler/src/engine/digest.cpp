@@ -42,7 +42,14 @@ class Folder {
     for (const auto& item : list) add(item);
   }
   void add(const std::optional<std::int64_t>& n) { all(n.has_value() ? 1 : 0, n.value_or(0)); }
-  void add(const LabelRule& r) { all(r.key, r.listed, r.values, r.at_least, r.at_most, r.required, r.absent); }
+  void add(const std::optional<std::int32_t>& n) { all(n.has_value() ? 1 : 0, n.value_or(0)); }
+  void add(const Requirement& r) { all(r.key, r.complement, r.values, r.gte, r.lte, r.min_values); }
+  template <class Number>
+  void add(const std::map<std::string, Number>& amounts) {
+    digest_.add(static_cast<std::int64_t>(amounts.size()));
+    for (const auto& [name, amount] : amounts) all(name, amount);
+  }
+  void add(const Budget& b) { all(b.nodes, b.schedule, b.duration, b.reasons); }
   void add(const Taint& t) { all(t.key, t.value, t.effect); }
   void add(const Labels& labels) {
     digest_.add(static_cast<std::int64_t>(labels.size()));
@@ -51,7 +58,7 @@ class Folder {
   void add(const Pool& p) {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
-        p.limit_nodes, p.replicas);
+        p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready);
   }
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
@@ -67,7 +74,7 @@ class Folder {
   void add(const PodSet& set) {
     const PodShape& s = set.shape;
     all(set.name, set.count, set.min_count, s.cpu_milli, s.memory_bytes, s.gpu.whole, s.gpu.milli, s.gpu.mig_profile,
-        s.gpu.mig_count, s.gpu.models, s.node_selector);
+        s.gpu.mig_count, s.gpu.models, s.node_selector, set.rules);
     for (const auto& t : s.tolerations) all(t.key, t.op, t.value, t.effect);
     for (const auto& [resource, amount] : s.extended) all(resource, amount);
   }

@@ -25,6 +25,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   state.out = {};
   state.changed_claims.clear();
   state.more_replicas = false;
+  state.needs.trim();
   for (const auto& command : batch) std::visit([this](const auto& c) { parts_->observations.apply(c); }, command);
   Evaluation(*parts_).run();
   return std::move(state.out);

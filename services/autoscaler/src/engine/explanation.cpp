@@ -42,7 +42,13 @@ std::vector<std::string> Explanation::explain(Instant now, std::size_t most, con
     }
     lines.push_back(fmt::format("{} for {:.0f} s: {}", facts_.subject_of(item), seconds(now - item.since), what));
   }
-  if (!sees) static_pools_.explain_replicas(lines);
+  if (sees) return lines;
+  for (const auto& [name, pool] : tables_.pools) {
+    if (const auto budget = facts_.budget(pool, 1); !budget.malformed.empty())
+      lines.push_back(fmt::format("no empty node of NodePool {} is terminated: {}", name, budget.malformed));
+    if (!pool.not_ready.empty()) lines.push_back(fmt::format("NodePool {} is not ready: {}", name, pool.not_ready));
+  }
+  static_pools_.explain_replicas(lines);
   return lines;
 }
 

@@ -35,6 +35,8 @@ class Facts {
   /// The launch template of the group determines its instances. An instance of another kind than assumed is still the
   /// requested one: if it were adopted in addition to its claim, the group would grow by one for each such instance.
   [[nodiscard]] std::optional<ClaimName> claim_for(const InstanceFact& fact) const;
+  /// How many of the pool's `nodes` may be disrupted at once because they are empty.
+  [[nodiscard]] Allowance budget(const Pool& pool, std::int64_t nodes) const;
   /// What the instances of each pool use of its limits.
   [[nodiscard]] std::map<std::string, Usage> usage() const;
 

@@ -173,6 +173,17 @@ void Observations::apply(const OwnersUpdated& c) {
   for (const auto& [ns, row] : rows) put(tables_.owners, ns, row);
 }
 
+void Observations::apply(const DaemonSetsUpdated& c) {
+  std::map<std::string, const PodSet*> rows;
+  for (const auto& set : c.sets) rows[set.name] = &set;
+  std::vector<std::string> over;
+  for (const auto& [name, set] : tables_.daemon_sets) {
+    if (!rows.contains(name)) over.push_back(name);
+  }
+  for (const auto& name : over) tables_.daemon_sets.erase(name);
+  for (const auto& [name, set] : rows) put(tables_.daemon_sets, name, *set);
+}
+
 void Observations::apply(const SaveRequested& c) {
   if (!c.over) {
     put(tables_.saves, c.id, SaveRow{c.node, c.reason, c.until});

@@ -29,6 +29,7 @@ class Observations {
   void apply(const GroupRefused& c);
   void apply(const OwnersUpdated& c);
   void apply(const SaveRequested& c);
+  void apply(const DaemonSetsUpdated& c);
 
  private:
   void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);

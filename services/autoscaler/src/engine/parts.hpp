@@ -4,6 +4,7 @@
 #include "instances/retirement.hpp"
 #include "instances/spot.hpp"
 #include "launch/launches.hpp"
+#include "launch/new_nodes.hpp"
 #include "launch/static_pools.hpp"
 #include "observations.hpp"
 #include "state.hpp"
@@ -17,14 +18,15 @@ struct EngineParts {
   State state;
 
   Facts facts{state};
-  Offers offers{state, facts};
+  NewNodes new_nodes{state};
+  Offers offers{state, facts, new_nodes};
   Claims claims{state, facts};
   Plans plans{state};
   Observations observations{state, facts, claims};
 
   Spot spot{state, claims};
   StaticPools static_pools{state, facts, claims, offers};
-  Launches launches{state, facts, claims, offers, plans};
+  Launches launches{state, facts, claims, offers, plans, new_nodes};
   Retirement retirement{state, facts, claims, static_pools};
   Groups groups{state};
 

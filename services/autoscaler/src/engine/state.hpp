@@ -1,4 +1,5 @@
 #pragma once
+#include "launch/pod_needs.hpp"
 #include "qm/autoscaler/engine.hpp"
 
 #include <map>
@@ -16,6 +17,7 @@ struct State {
   const Options options;
   std::map<std::string, InstanceType> catalog;  ///< by name
   Tables tables;
+  mutable NeedsBook needs;  ///< derived from pod sets
   // The running step.
   Instant now{};
   Output out;

@@ -12,7 +12,8 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
     : host_(host),
       options_(std::move(options)),
       scaling_(client, {"scaling", options_.settings.scaling, kube::other_controllers_of("scaling")}),
-      pools_(client, options_.pools) {
+      pools_(client, options_.pools),
+      daemon_sets_(client) {
   if (options_.settings.driver == Driver::kKarpenter)
     claims_ = std::make_unique<ClaimWatch>(client, clock, options_.shard, options_.on_node_claims);
   if (options_.settings.alone) observer_ = std::make_unique<PodObserver>(client, clock, options_.on_node_claims);
@@ -37,6 +38,7 @@ void Cluster::start() {
     observer_->start();
   }
   scaling_.start();
+  daemon_sets_.start();
   pools_.start();
   if (claims_) claims_->start();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -47,6 +49,7 @@ void Cluster::stop() {
   if (observer_) observer_->stop();
   if (claims_) claims_->stop();
   pools_.stop();
+  daemon_sets_.stop();
   scaling_.stop();
 }
 
@@ -101,6 +104,13 @@ void Cluster::run(const std::stop_token& stop) {
   auto report_at = std::chrono::steady_clock::now();
   while (!stop.stop_requested()) {
     publish_owners(stop);
+    if (const auto sets = daemon_sets_.sets()) {
+      auto in = daemon_sets_input(*sets);
+      if (published_daemon_sets_ != in.bytes) {
+        published_daemon_sets_ = in.bytes;
+        submit_input(std::move(in), stop);
+      }
+    }
     if (const auto pools = pools_.pools()) {
       auto in = pools_input(*pools);
       if (published_pools_ != in.bytes || published_pools_.empty()) {

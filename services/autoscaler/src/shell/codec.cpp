@@ -103,6 +103,10 @@ Result<std::vector<Command>> look(const service::Input& in) {
     QM_ASSIGN(auto pools, pools_from_bytes(in.bytes));
     return std::vector<Command>{PoolsApplied{std::move(pools)}};
   }
+  if (in.name == "daemonsets") {
+    QM_ASSIGN(auto sets, daemon_sets_from_bytes(in.bytes));
+    return std::vector<Command>{DaemonSetsUpdated{std::move(sets)}};
+  }
   if (in.name == "pods.waiting") {
     QM_ASSIGN(auto update, demand_from_bytes(in.bytes));
     return std::vector<Command>{std::move(update)};
@@ -346,6 +350,14 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
                                                  {"group", c.group},
                                                  {"reason", c.reason}}));
   });
+  out.once("not_ready", [&] {
+    Json reasons = Json::object();
+    for (const auto& [name, pool] : t.pools) {
+      if (!pool.not_ready.empty()) reasons.set(name, pool.not_ready);
+    }
+    return reasons;
+  });
+  out.set("daemon_sets", std::int64_t(t.daemon_sets.size()));
   out.map("groups", t.group_sizes.rows(),
           [](const auto& group, const auto& size) { return std::pair(group, Json(size)); });
   out.once("replicas", [&] {

@@ -1,4 +1,5 @@
 #include "observed.hpp"
+#include "pod_rules.hpp"
 #include "qm/autoscaler/cluster.hpp"
 #include "qm/base/log.hpp"
 #include "qm/config/needs.hpp"
@@ -150,6 +151,7 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
     return;
   }
   p.shape = std::move(*shape);
+  p.rules = rules_of_pod(Namespace(p.ns), pod);
   p.priority = static_cast<std::int32_t>(pod["spec"]["priority"].integer());
   const auto& since = scheduled_condition(pod)["lastTransitionTime"].string();
   const auto at = from_rfc3339(since.empty() ? pod["metadata"]["creationTimestamp"].string() : since);
@@ -220,8 +222,8 @@ std::vector<DemandUpdated::Item> PodObserver::waiting() const {
     item.ns = p.ns;
     item.priority = item.pod_sets.empty() ? p.priority : std::max(item.priority, p.priority);
     item.since = item.pod_sets.empty() ? p.since : std::min(item.since, p.since);
-    const auto same =
-        std::find_if(item.pod_sets.begin(), item.pod_sets.end(), [&](const PodSet& s) { return s.shape == p.shape; });
+    const auto same = std::find_if(item.pod_sets.begin(), item.pod_sets.end(),
+                                   [&](const PodSet& s) { return s.shape == p.shape && s.rules == p.rules; });
     if (same != item.pod_sets.end()) {
       ++same->count;
       return;
@@ -229,6 +231,7 @@ std::vector<DemandUpdated::Item> PodObserver::waiting() const {
     PodSet set;
     set.name = fmt::format("set{}", item.pod_sets.size());
     set.shape = p.shape;
+    set.rules = p.rules;
     item.pod_sets.push_back(std::move(set));
   };
   for (const auto& [uid, p] : pods_) {

@@ -53,15 +53,25 @@ st::Pool message(const Pool& p) {
   for (const auto& r : p.rules) {
     auto* rule = row.add_rules();
     rule->set_key(r.key);
-    rule->set_listed(r.listed);
+    rule->set_listed(r.op() == Operator::kIn);
     for (const auto& v : r.values) rule->add_values(v);
-    if (r.at_least) rule->set_at_least(*r.at_least);
-    if (r.at_most) rule->set_at_most(*r.at_most);
-    rule->set_required(r.required);
-    rule->set_absent(r.absent);
+    if (r.gte) rule->set_at_least(*r.gte);
+    if (r.lte) rule->set_at_most(*r.lte);
+    rule->set_required(!r.allows_absence());
+    rule->set_absent(r.op() == Operator::kDoesNotExist);
   }
   if (p.limit_nodes >= 0) row.set_limit_nodes(p.limit_nodes);
   if (p.replicas >= 0) row.set_replicas(p.replicas);
+  for (const auto& [resource, limit] : p.other_limits) (*row.mutable_other_limits())[resource] = limit;
+  for (const auto& [key, number] : p.min_values) (*row.mutable_min_values())[key] = number;
+  row.set_not_ready(p.not_ready);
+  for (const auto& b : p.budgets) {
+    auto* budget = row.add_budgets();
+    budget->set_nodes(b.nodes);
+    budget->set_schedule(b.schedule);
+    budget->set_duration_us(b.duration.count());
+    for (const auto& reason : b.reasons) budget->add_reasons(reason);
+  }
   return row;
 }
 
@@ -83,13 +93,21 @@ Pool pool_of(const st::Pool& row) {
   p.node_class = row.node_class();
   p.not_zones.assign(row.not_zones().begin(), row.not_zones().end());
   for (const auto& r : row.rules()) {
-    LabelRule rule{r.key(), r.listed(), {r.values().begin(), r.values().end()}, {}, {}, r.required(), r.absent()};
-    if (r.has_at_least()) rule.at_least = r.at_least();
-    if (r.has_at_most()) rule.at_most = r.at_most();
+    Requirement rule;
+    rule.key = r.key();
+    rule.complement = !r.listed() && !r.absent();
+    if (!r.absent()) rule.values.assign(r.values().begin(), r.values().end());
+    if (r.has_at_least() && rule.complement) rule.gte = r.at_least();
+    if (r.has_at_most() && rule.complement) rule.lte = r.at_most();
     p.rules.push_back(std::move(rule));
   }
   if (row.has_limit_nodes()) p.limit_nodes = row.limit_nodes();
   if (row.has_replicas()) p.replicas = row.replicas();
+  p.other_limits.insert(row.other_limits().begin(), row.other_limits().end());
+  p.min_values.insert(row.min_values().begin(), row.min_values().end());
+  p.not_ready = row.not_ready();
+  for (const auto& b : row.budgets())
+    p.budgets.push_back({b.nodes(), b.schedule(), Duration(b.duration_us()), {b.reasons().begin(), b.reasons().end()}});
   return p;
 }
 
@@ -233,6 +251,7 @@ std::string bytes(const SaveRow& s) {
   row.set_until_us(micros(s.until));
   return wire::encode(row);
 }
+std::string bytes(const PodSet& set) { return wire::to_pb(set).SerializeAsString(); }
 std::string bytes(const PriceRow& p) {
   st::Price row;
   row.set_nano_usd_hour(p.rate.per_hour.nano());
@@ -282,6 +301,19 @@ Result<std::vector<Pool>> pools_from_bytes(const std::string& text) {
   return pools;
 }
 
+std::string daemon_sets_bytes(const std::vector<PodSet>& sets) {
+  st::DaemonSets all;
+  for (const auto& set : sets) *all.add_sets() = wire::to_pb(set);
+  return all.SerializeAsString();
+}
+
+Result<std::vector<PodSet>> daemon_sets_from_bytes(const std::string& text) {
+  QM_ASSIGN(const auto all, parsed<st::DaemonSets>(text, "list of DaemonSets"));
+  std::vector<PodSet> sets;
+  for (const auto& set : all.sets()) sets.push_back(wire::from_pb(set));
+  return sets;
+}
+
 std::string demand_bytes(const std::vector<DemandUpdated::Item>& items) {
   st::Demands all;
   for (const auto& item : items) {
@@ -319,6 +351,7 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
       out);
   append(t.counters, "counter", kText, out);
   append(t.group_sizes, "group", kText, out);
+  append(t.daemon_sets, "daemonset", kText, out);
   append(t.owners, "owner", kText, out);
 }
 
@@ -391,6 +424,9 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "group") {
     QM_ASSIGN(const auto m, parsed<st::Number>(value, "group size"));
     t.group_sizes.restore(row.key, m.value());
+  } else if (row.kind == "daemonset") {
+    QM_ASSIGN(const auto m, parsed<quartermaster::v1::PodSet>(value, "DaemonSet"));
+    t.daemon_sets.restore(row.key, wire::from_pb(m));
   } else if (row.kind == "owner") {
     QM_ASSIGN(const auto m, parsed<st::Owner>(value, "owner"));
     t.owners.restore(row.key, {m.ours(), m.owner()});

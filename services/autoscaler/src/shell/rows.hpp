@@ -15,6 +15,10 @@ Status restore(Tables& tables, const store::StateRow& row);
 std::string pools_bytes(const std::vector<Pool>& pools);
 Result<std::vector<Pool>> pools_from_bytes(const std::string& bytes);
 
+/// All DaemonSets as the payload of one input.
+std::string daemon_sets_bytes(const std::vector<PodSet>& sets);
+Result<std::vector<PodSet>> daemon_sets_from_bytes(const std::string& bytes);
+
 /// The complete demand as the payload of one input.
 std::string demand_bytes(const std::vector<DemandUpdated::Item>& items);
 Result<DemandUpdated> demand_from_bytes(const std::string& bytes);

@@ -14,6 +14,10 @@ const settings::Table<Settings>& settings_table() {
        "Endpoint of EC2 instead of that of the region; keys are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."},
       {"observe", choice<bool>({{"bus", false}, {"cluster", true}}, "bus, or cluster where no qm-placement runs"),
        at(cluster, &ClusterSettings::alone), "Source of nodes and pods."},
+      {"min-values",
+       choice<bool>({{"strict", true}, {"best-effort", false}}, "strict, or best-effort to launch without"),
+       at(cluster, &ClusterSettings::strict_min_values),
+       "Launches for which the instance types that fit have fewer values than minValues of the NodePool."},
       {"scaling", text("auto, quartermaster, karpenter, none, or the name of another controller"),
        at(cluster, &ClusterSettings::scaling),
        "Owner of scaling in a namespace that names none; none only explains what would be launched."}};

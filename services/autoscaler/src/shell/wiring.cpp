@@ -1,3 +1,4 @@
+#include "qm/autoscaler/columns/type_facts.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "rows.hpp"
@@ -19,13 +20,29 @@ std::vector<InstanceType> catalog_types() {
   std::vector<InstanceType> out;
   for (const auto& t : catalog::types()) {
     if (t.usd_hour.empty()) continue;
-    // The reservation of an EKS node: 110 m and 0.25 % of the cores beyond four, a tenth of the memory up to 8 GiB at
-    // most.
-    const std::int64_t cpu = t.vcpu * 1000LL, memory = t.memory_mib << 20;
-    out.push_back({std::string(t.name), t.gpus, std::string(t.gpu_product), cpu - 110 - cpu / 400,
-                   memory - std::min<std::int64_t>(memory / 10, 8LL << 30), HourlyRate{*Money::parse_usd(t.usd_hour)}});
+    auto [capacity, allocatable] = node_amounts(t);
+    InstanceType type{std::string(t.name),        t.gpus,
+                      std::string(t.gpu_product), allocatable["cpu"],
+                      allocatable["memory"],      HourlyRate{*Money::parse_usd(t.usd_hour)}};
+    type.reserved_cpu_milli = capacity["cpu"] - type.cpu_milli;
+    type.reserved_memory_bytes = capacity["memory"] - type.memory_bytes;
+    type.pods = allocatable["pods"];
+    for (const std::string& own :
+         {std::string("cpu"), std::string("memory"), std::string("pods"), std::string(words::kGpuResource)})
+      allocatable.erase(own);
+    type.extended = std::move(allocatable);
+    type.labels = node_labels(t);
+    out.push_back(std::move(type));
   }
   return out;
+}
+
+service::Input daemon_sets_input(const std::vector<PodSet>& sets) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "daemonsets";
+  in.bytes = daemon_sets_bytes(sets);
+  return in;
 }
 
 service::Input pools_input(const std::vector<Pool>& pools) {
@@ -59,6 +76,7 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
         limit("cpu", pool.limit_cpu_milli, 1000);
         limit("memory", pool.limit_memory_bytes, 1);
         limit("nodes", pool.limit_nodes, 1);
+        for (const auto& [resource, amount] : pool.other_limits) limit(resource, amount, 1);
       }
       for (const auto& [name, c] : t.claims) {
         ++by_state[std::string(name_of(c.state))];
@@ -66,9 +84,13 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
         if (!c.pool.empty() && type != nullptr && c.state != ClaimState::kGone && c.state != ClaimState::kFailed) {
           by_pool[c.pool] += static_cast<double>(type->gpus);
           usage[{c.pool, std::string(words::kGpuResource)}] += static_cast<double>(type->gpus);
-          usage[{c.pool, "cpu"}] += static_cast<double>(type->cpu_milli) / 1000;
-          usage[{c.pool, "memory"}] += static_cast<double>(type->memory_bytes);
+          usage[{c.pool, "cpu"}] += static_cast<double>(type->cpu_milli + type->reserved_cpu_milli) / 1000;
+          usage[{c.pool, "memory"}] += static_cast<double>(type->memory_bytes + type->reserved_memory_bytes);
           usage[{c.pool, "nodes"}] += 1;
+          for (const auto& [resource, amount] : type->extended) {
+            if (const auto at = usage.find({c.pool, resource}); at != usage.end())
+              at->second += static_cast<double>(amount);
+          }
         }
       }
       for (const auto& [state, n] : by_state)

@@ -97,7 +97,7 @@ TEST(Launch, LabelsThatThePoolLeavesOpenAreChosenByThePods) {
     pool p types=a8 rule=team=blue,red rule=tier!=slow rule=disk rule=gen>=3
     -- the lowest of each, where one is needed
     want w/1 1x8
-    => launch p-00001 a8 on-demand disk=0 gen=3 team=blue
+    => launch p-00001 a8 on-demand disk=0 gen=3 team=blue tier=0
     => promise w/1 by=240 p-00001
     want v/1 1x8 select=team=red select=tier=fast select=disk=nvme select=gen=7
     => launch p-00002 a8 on-demand disk=nvme gen=7 team=red tier=fast
@@ -351,8 +351,9 @@ TEST(Launch, HonoursSelectorsTaintsModelsAndZones) {
     => launch h-00003 h8 on-demand z9
     => promise u/1 by=240 h-00003
     want t/1 1x8 tolerate=gpu select=topology.kubernetes.io/zone=z2
-    => launch a-00004 a8 on-demand z2
-    => promise t/1 by=240 a-00004
+    -- of pools with one weight the last by name
+    => launch h-00004 h8 on-demand z2
+    => promise t/1 by=240 h-00004
     want s/1 1x8 select=karpenter.sh/nodepool=h
     => launch h-00005 h8 on-demand
     => promise s/1 by=240 h-00005

@@ -68,7 +68,7 @@ Pool fixed_pool(int n) {
   p.name = "s";
   p.zones.clear();
   p.not_zones = {"z1"};
-  p.rules = {{"team", true, {"blue", "red"}, {}, {}, true, false}};
+  p.rules = {Requirement{"team", false, {"blue", "red"}, {}, {}, {}}};
   p.limit_nodes = kMostNodes;
   p.replicas = n % 6;
   return p;

@@ -227,6 +227,34 @@ TEST(Retire, EmptyForLongIsDrainedThenTerminatedWhenConfirmed) {
   )");
 }
 
+// S-182: with a budget of one node the second empty one stays until the first has left; other reasons do not count.
+TEST(Retire, ABudgetOfOneNodeTerminatesEmptyNodesOneByOne) {
+  const std::string two = R"(
+    want w/1 2x8
+    => launch p-00001 a8 on-demand
+    => launch p-00002 a8 on-demand
+    => promise w/1 by=240 p-00001 p-00002
+    up p-00001 i-1 n1 | up p-00002 i-2 n2
+    node n1 i-1 pods=1 | node n2 i-2 pods=1
+    unwant w
+    tick 300
+    => withdrawn w/1
+    node n1 i-1 | node n2 i-2
+    tick 59
+    tick 1
+    => drain n1 Empty
+  )";
+  expect("pool p types=a8 after=60 budget=1" + two + R"(
+    tick 600
+    node n1 i-1 cordoned
+    => drain n2 Empty
+    => terminate p-00001 i-1
+  )");
+  // Half of two nodes, and a budget for another reason.
+  expect("pool p types=a8 after=60 budget=50%/Empty,Drifted budget=0/Drifted" + two);
+  expect("pool p types=a8 after=60 budget=0/Drifted" + two + "=> drain n2 Empty");
+}
+
 // S-153: requested in the round in which the gang becomes pending, and terminated after ten idle minutes, not a second
 // before. S-160: a pod in between restarts the ten minutes.
 TEST(Retire, TenIdleMinutesCountFromTheLastPod) {

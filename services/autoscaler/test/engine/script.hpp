@@ -27,6 +27,8 @@ namespace qm::autoscaler::testing {
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
 ///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w
 ///   notice n1 120 | notice n1 over | ack w/1/n1 n1 step=5 uri=u [failed]
+///   daemonset ns/name milli=150 [tolerate-all=1] [select=k=v] [affinity=k=a,b]
+///   want ... milli=1500 ext=efa=1 affinity=k=a,b;k2 apart=web
 ///   | joins commands of one line into one batch
 ///
 /// Times in expected lines are seconds after the start. Each step is also undone and executed again, which must
@@ -50,6 +52,7 @@ class Script {
   Instant now_ = kStart;
   static constexpr Instant kStart = from_micros(1'000'000'000'000);
   std::map<std::string, Pool> pools_;
+  std::vector<PodSet> daemon_sets_;
   std::map<WorkloadUid, DemandUpdated::Item> demand_;
   std::map<InstanceId, InstanceFact> cloud_;
   bool show_claims_ = false;

@@ -1,5 +1,6 @@
 #include "test/engine/script.hpp"
 
+#include "qm/kube_rules/text.hpp"
 #include "qm/testing/table.hpp"
 #include "qm/testing/text.hpp"
 
@@ -21,20 +22,41 @@ std::pair<std::string, std::string> key_value(const std::string& word) {
 }
 
 /// "k=a,b", "k!=a,b", "k" (must exist), "k>=2"
-LabelRule label_rule(const std::string& text) {
-  LabelRule rule;
+Requirement label_rule(const std::string& text) {
   const auto at = text.find_first_of("!>=");
-  rule.key = text.substr(0, at);
-  rule.required = at == std::string::npos || text[at] != '!';
-  rule.listed = at != std::string::npos && text[at] == '=';
-  if (at == std::string::npos) return rule;
-  const std::string values = text.substr(text.find('=') + 1);
-  if (text[at] == '>') {
-    rule.at_least = std::stol(values);
-  } else {
-    rule.values = split(values, ',');
+  Expression out{text.substr(0, at), Operator::kExists, {}, {}};
+  if (at != std::string::npos) {
+    out.op = text[at] == '=' ? Operator::kIn : text[at] == '!' ? Operator::kNotIn : Operator::kGte;
+    out.values = split(text.substr(text.find('=') + 1), ',');
   }
-  return rule;
+  return *requirement_of(out);
+}
+
+std::string text_of(kube_rules::PodRules rules, Labels labels) {
+  return kube_rules::text_of({Namespace("research"), std::move(labels), std::move(rules)});
+}
+
+/// Required node affinity with one term for each alternative: "team=blue,red;tier" is team In (blue, red), or tier
+/// Exists.
+std::string affinity_rules(const std::string& text) {
+  kube_rules::PodRules rules;
+  rules.required.emplace();
+  for (const auto& alternative : split(text, ';')) {
+    const auto [key, values] = key_value(alternative);
+    const auto op = values.empty() ? kube_rules::Requirement::Op::kExists : kube_rules::Requirement::Op::kIn;
+    rules.required->push_back({{{key, op, split(values, ',')}}, {}});
+  }
+  return text_of(std::move(rules), {});
+}
+
+/// Pods with the label app=NAME that may not be on one host with one another.
+std::string apart_rules(const std::string& name) {
+  kube_rules::PodRules rules;
+  kube_rules::PodTerm term;
+  term.topology_key = "kubernetes.io/hostname";
+  term.pods = LabelSelector{{{"app", LabelRequirement::Op::kIn, {name}}}};
+  rules.anti_affinity = {term};
+  return text_of(std::move(rules), {{"app", name}});
 }
 
 Duration secs(const std::string& n) { return std::chrono::seconds(std::stol(n)); }
@@ -52,7 +74,14 @@ std::vector<InstanceType> small_catalog() {
   const auto type = [](const char* name, std::int64_t gpus, const char* product, std::int64_t usd) {
     return InstanceType{name, gpus, product, gpus * 16'000, gpus << 36, HourlyRate{Money::nano(usd * 1'000'000'000)}};
   };
-  return {type("g1", 1, "L4", 1), type("g4", 4, "L4", 5), type("a8", 8, "A100", 40), type("h8", 8, "H100", 90)};
+  // Two types without GPUs, with the allocatable of two and four cores.
+  const auto small = [](const char* name, std::int64_t milli, std::int64_t usd_milli) {
+    InstanceType out{name, 0, "", milli, 4LL << 30, HourlyRate{Money::nano(usd_milli * 1'000'000)}};
+    out.labels = Requirements(Labels{{"karpenter.k8s.aws/instance-family", "c"}});
+    return out;
+  };
+  return {small("c2", 1930, 96),  small("c4", 3920, 192),    type("g1", 1, "L4", 1),
+          type("g4", 4, "L4", 5), type("a8", 8, "A100", 40), type("h8", 8, "H100", 90)};
 }
 
 AttemptId attempt_id(const std::string& text) {
@@ -111,6 +140,13 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "never") p.consolidate_empty = false;
       if (key == "group") p.group = value;
       if (key == "taint") p.taints.push_back({value, "", "NoSchedule"});
+      if (key == "limit") p.other_limits[key_value(value).first] = std::stol(key_value(value).second);
+      if (key == "min-values") p.min_values[key_value(value).first] = std::stoi(key_value(value).second);
+      if (key == "budget") {
+        const auto parts = split(value, '/');
+        p.budgets.push_back({parts[0], {}, {}, parts.size() > 1 ? split(parts[1], ',') : std::vector<std::string>{}});
+      }
+      if (key == "not-ready") p.not_ready = value;
       if (key == "label") p.labels.insert(key_value(value));
       if (key == "markets") {
         p.markets.clear();
@@ -147,6 +183,10 @@ std::vector<Command> Script::parse(const std::string& line) {
         if (key == "runs") item.runs = true;
         if (key == "prio") item.priority = std::stoi(value);
         if (key == "cpu") set.shape.cpu_milli = std::stol(value) * 1000;
+        if (key == "milli") set.shape.cpu_milli = std::stol(value);
+        if (key == "ext") set.shape.extended[key_value(value).first] = std::stol(key_value(value).second);
+        if (key == "affinity") set.rules = affinity_rules(value);
+        if (key == "apart") set.rules = apart_rules(value);
         if (key == "mem") set.shape.memory_bytes = std::stol(value) << 30;
         if (key == "select" || key == fmt::format("select{}", item.pod_sets.size()))
           set.shape.node_selector.insert(key_value(value));
@@ -157,6 +197,19 @@ std::vector<Command> Script::parse(const std::string& line) {
     }
     demand_[item.id.uid] = item;
     return {all_demand()};
+  }
+  if (verb == "daemonset") {
+    PodSet set;
+    set.name = words.at(1);
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      const auto [key, value] = key_value(words[i]);
+      if (key == "milli") set.shape.cpu_milli = std::stol(value);
+      if (key == "select") set.shape.node_selector.insert(key_value(value));
+      if (key == "tolerate-all") set.shape.tolerations.push_back({"", "Exists", "", ""});
+      if (key == "affinity") set.rules = affinity_rules(value);
+    }
+    daemon_sets_.push_back(set);
+    return {DaemonSetsUpdated{daemon_sets_}};
   }
   if (verb == "unwant") {
     demand_.erase(WorkloadUid(words.at(1)));

@@ -499,9 +499,10 @@ TEST(Metrics, ShowUsageAndLimitsUnderKarpentersNames) {
   };
   auto text = registry.text();
   EXPECT_NE(text.find(line("karpenter_nodepool_usage", "nvidia.com/gpu", "16")), std::string::npos) << text;
-  EXPECT_NE(text.find(line("karpenter_nodepool_usage", "cpu",
-                           fmt::format("{}", 2 * static_cast<double>(type->cpu_milli) / 1000))),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(line("karpenter_nodepool_usage", "cpu",
+                     fmt::format("{}", 2 * static_cast<double>(type->cpu_milli + type->reserved_cpu_milli) / 1000))),
+      std::string::npos)
       << text;
   EXPECT_NE(text.find("karpenter_nodepool_usage{nodepool=\"p\",resource_type=\"memory\"} "), std::string::npos) << text;
   EXPECT_EQ(text.find("karpenter_nodepool_limit"), std::string::npos) << "it has none";

@@ -234,8 +234,10 @@ Pool pool() {
   p.consolidate_after = seconds(90);
   p.not_zones = {"z9"};
   p.limit_nodes = 40;
-  LabelRule rule{"disk", false, {"slow"}, 3, 9, true, false};
-  p.rules = {rule, {"team2", true, {"blue"}, {}, {}, true, false}, {"zap", false, {}, {}, {}, false, true}};
+  p.rules = {Requirement{"disk", true, {"5"}, 3, 9, {}}, exactly("team2", "blue"), absent("zap")};
+  p.other_limits = {{"aws.amazon.com/neuron", 16}};
+  p.min_values = {{"karpenter.k8s.aws/instance-family", 1}};
+  p.budgets = {{"1", "@daily", seconds(60), {"Drifted"}}};
   return p;
 }
 
@@ -245,8 +247,12 @@ TEST(Rows, OfEveryTableComeBack) {
   item.runs = true;
   item.pod_sets[0].shape.gpu.whole = 8;
   item.pod_sets[0].shape.tolerations = {{"gpu", "Exists", "", ""}};
+  PodSet daemons;
+  daemons.name = "kube-system/exporter";
+  daemons.shape.cpu_milli = 100;
+  daemons.rules = "rules";
   s.step({PoolsApplied{{pool()}}, SpotPricesUpdated{{{"p5.48xlarge", "z2", HourlyRate{Money::nano(7)}, kNow}}},
-          DemandUpdated{{item}}},
+          DaemonSetsUpdated{{daemons}}, DemandUpdated{{item}}},
          kNow);
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"instance/gpu-00001", "price/p5.48xlarge/z2", "promise/w"}));
   ASSERT_EQ(s.last.intents.size(), 1U);

@@ -143,7 +143,7 @@ TEST(Pools, RequirementsOnTheUsersLabelsBecomeRules) {
   const auto rule = [&](const std::string& more) {
     const auto pool = of(more);
     EXPECT_EQ(pool.rules.size(), 1U) << more;
-    return pool.rules.empty() ? LabelRule{} : pool.rules[0];
+    return pool.rules.empty() ? Requirement{} : pool.rules[0];
   };
   struct Row {
     std::string requirements;
@@ -152,7 +152,7 @@ TEST(Pools, RequirementsOnTheUsersLabelsBecomeRules) {
   };
   for (const Row& row :
        {Row{need(key, "In", "slow, fast"), {"fast", "slow"}, {"other", ""}, "fast"},
-        Row{need(key, "NotIn", "slow"), {"fast", "0"}, {"slow"}, std::nullopt},
+        Row{need(key, "NotIn", "slow"), {"fast", "0"}, {"slow"}, "0"},  // Karpenter sets the label for it too
         Row{need(key, "Exists", ""), {"fast"}, {}, "0"},
         Row{need(key, "Exists", "") + need(key, "NotIn", "\"0\", \"1\""), {"2"}, {"0", "1"}, "2"},
         Row{need(key, "DoesNotExist", ""), {}, {"fast", ""}, std::nullopt},
@@ -162,23 +162,31 @@ TEST(Pools, RequirementsOnTheUsersLabelsBecomeRules) {
         Row{need(key, "In", "\"10\", \"9\", \"20\"") + need(key, "Gte", "\"10\""), {"10", "20"}, {"9"}, "10"}}) {
     const auto found = rule(row.requirements);
     EXPECT_EQ(found.key, key);
-    for (const auto& value : row.allowed) EXPECT_TRUE(allows(found, value)) << row.requirements << value;
-    for (const auto& value : row.refused) EXPECT_FALSE(allows(found, value)) << row.requirements << value;
+    for (const auto& value : row.allowed) EXPECT_TRUE(found.has(value)) << row.requirements << value;
+    for (const auto& value : row.refused) EXPECT_FALSE(found.has(value)) << row.requirements << value;
     EXPECT_EQ(lowest(found), row.lowest) << row.requirements;
   }
   for (const auto& none :
        {need(key, "In", "a") + need(key, "NotIn", "a"), need(key, "Exists", "") + need(key, "DoesNotExist", ""),
         need(key, "Gt", "\"4\"") + need(key, "Lt", "\"5\""), need(key, "In", "a") + need(key, "In", "b")})
     EXPECT_EQ(of(none).instance_types, Names{}) << none;
-  // Labels that the cloud or Kubernetes sets on nodes cannot be chosen.
-  EXPECT_TRUE(of(need("topology.kubernetes.io/region", "In", "r1, r2")).rules.empty());
-  EXPECT_EQ(of(need("topology.kubernetes.io/region", "In", "r1, r2")).instance_types, (Names{"p4d.24xlarge"}));
+  // A region is chosen by zones.
+  const auto region = of(need("topology.kubernetes.io/region", "In", "r1, r2"));
+  EXPECT_TRUE(region.rules.empty());
+  EXPECT_EQ(region.not_ready,
+            "spec.template.spec.requirements: a requirement on topology.kubernetes.io/region alone does not select "
+            "zones; list the zones in a requirement on topology.kubernetes.io/zone");
 }
 
 TEST(Pools, LabelsThatACloudOrKubernetesGivesAreNotChosen) {
   const std::string p4d = need("karpenter.k8s.aws/instance-family", "In", "p4d");
+  // Never ignored: the pool is not ready, and the reason names field and key.
   const auto rules = [&](const std::string& key) {
-    return pools_of(p4d + need(key, "In", "a, b"))->at(0).rules.size();
+    const auto pool = pools_of(p4d + need(key, "In", "a, b"))->at(0);
+    EXPECT_EQ(pool.not_ready.empty(), pool.rules.size() == 1) << key;
+    EXPECT_TRUE(!pool.rules.empty() || pool.not_ready.find(key) != std::string::npos) << pool.not_ready;
+    EXPECT_EQ(pool.not_ready.empty(), !pool.instance_types.empty()) << key;
+    return pool.rules.size();
   };
   for (const char* key :
        {"topology.k8s.aws/zone-id", "topology.k8s.aws/network-node-layer-1", "eks.amazonaws.com/nodegroup",
@@ -202,6 +210,29 @@ TEST(Pools, ReplicasAndTheLimitOfNodes) {
   EXPECT_TRUE(pools->at(0).is_static());
   EXPECT_FALSE(pools_of(need("karpenter.k8s.aws/instance-family", "In", "p4d"))->at(0).is_static());
   EXPECT_FALSE(pools_of(need("karpenter.k8s.aws/instance-family", "In", "p4d"), "  replicas: -1\n"));
+}
+
+TEST(Pools, AStaticPoolHasNeitherWeightNorOtherLimits) {
+  const std::string p4d = need("karpenter.k8s.aws/instance-family", "In", "p4d");
+  EXPECT_EQ(pools_of(p4d, "  replicas: 3\n  weight: 5\n")->at(0).not_ready,
+            "spec.weight: a NodePool with replicas has no weight; remove it");
+  EXPECT_EQ(pools_of(p4d, "  replicas: 3\n  limits: {cpu: 5, nodes: 4}\n")->at(0).not_ready,
+            "spec.limits[cpu]: a NodePool with replicas has only the limit nodes; remove it");
+  EXPECT_EQ(pools_of(p4d, "  weight: 5\n  limits: {aws.amazon.com/neuron: 16}\n")
+                ->at(0)
+                .other_limits.at("aws.amazon.com/neuron"),
+            16);
+}
+
+TEST(Pools, MinValuesOfARequirement) {
+  const std::string key = "karpenter.k8s.aws/instance-family";
+  const auto of = [&](const std::string& number) {
+    return pools_of("      - {key: " + key + ", operator: In, values: [g5, g6], minValues: " + number + "}\n");
+  };
+  EXPECT_EQ(of("2")->at(0).min_values.at(key), 2);
+  EXPECT_NE(of("3")->at(0).not_ready.find("minValues 3 on " + key), std::string::npos) << of("3")->at(0).not_ready;
+  EXPECT_FALSE(of("0"));
+  EXPECT_FALSE(of("51"));
 }
 
 // S-179: the GPU families of g and p, and none of c, m, r and inf.

@@ -86,6 +86,7 @@ struct PriorityClass {  ///< WorkloadPriorityClass and PriorityClass
 struct NodePoolRequirement {
   std::string key, op;
   std::vector<std::string> values;
+  std::int32_t min_values = 0;  ///< different values that the instance types of a launch must have; 0 = not set
 };
 /// How many nodes may be disrupted at once: "10%" or "2", always or in a cron window.
 struct DisruptionBudget {

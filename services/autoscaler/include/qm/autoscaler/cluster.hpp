@@ -18,9 +18,10 @@ namespace qm::autoscaler {
 
 /// The responsibilities of the autoscaler relative to other controllers of a cluster.
 struct ClusterSettings {
-  std::string scaling = "auto";  ///< owner if the namespace names none: auto, quartermaster, karpenter, none, ...
-  bool alone = false;            ///< observe=cluster: pods and nodes are read here, no other service publishes them
-  Driver driver = Driver::kEc2;  ///< driver=karpenter: another controller launches instances for NodeClaims
+  std::string scaling = "auto";   ///< owner if the namespace names none: auto, quartermaster, karpenter, none, ...
+  bool alone = false;             ///< observe=cluster: pods and nodes are read here, no other service publishes them
+  bool strict_min_values = true;  ///< min-values=strict: minValues of a NodePool are not relaxed
+  Driver driver = Driver::kEc2;   ///< driver=karpenter: another controller launches instances for NodeClaims
 };
 
 /// The NodePools: those of files, and those of the API server, which have precedence for equal names.
@@ -48,6 +49,25 @@ class PoolWatch {
   std::map<std::string, Pool> seen_;
   kube::ConfigFeed feed_;
 };
+
+/// The DaemonSets of the cluster, as pod sets with requests, node selector, required node affinity and tolerations: what
+/// they use of a new node is not free for workloads.
+class DaemonSetWatch {
+ public:
+  explicit DaemonSetWatch(kube::Client& client);
+  void start() { informer_.start(); }
+  void stop() { informer_.stop(); }
+  /// nullopt until they were listed.
+  [[nodiscard]] std::optional<std::vector<PodSet>> sets() const;
+
+ private:
+  void changed(const Json& object, bool deleted);
+  mutable std::mutex mutex_;
+  std::map<std::string, PodSet> sets_;  ///< by "namespace/name"
+  kube::Informer informer_;
+};
+/// The pod set of a DaemonSet object; kInvalid if its requests cannot be read.
+[[nodiscard]] Result<PodSet> daemon_set_from(const Json& object);
 
 /// NodeClaims for which other controllers launch instances, in the format of the cloud's instances.
 class ClaimWatch {
@@ -99,6 +119,7 @@ class PodObserver {
     bool works = false, waits = false;
     std::int64_t size = 0;  ///< of its group, if specified
     PodShape shape;
+    std::string rules;
     std::int32_t priority = 0;
     Instant since{};
   };
@@ -157,9 +178,11 @@ class Cluster {
   const Options options_;
   kube::Ownership scaling_;
   PoolWatch pools_;
+  DaemonSetWatch daemon_sets_;
   std::unique_ptr<ClaimWatch> claims_;
   std::unique_ptr<PodObserver> observer_;
   std::string published_owners_, published_pools_;
+  std::optional<std::string> published_daemon_sets_;
   std::jthread thread_;
 };
 

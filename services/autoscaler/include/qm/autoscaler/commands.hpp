@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/autoscaler/budgets/budgets.hpp"
+#include "qm/autoscaler/requirements/requirement.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
 
@@ -12,20 +14,6 @@ namespace qm::autoscaler {
 
 enum class Market { kOnDemand, kSpot };
 [[nodiscard]] constexpr std::string_view name_of(Market m) { return m == Market::kSpot ? "spot" : "on-demand"; }
-
-/// The allowed values of one label on a pool's nodes, by all requirements on the key together.
-struct LabelRule {
-  std::string key;
-  bool listed = false;                            ///< one of `values`; else any other value
-  std::vector<std::string> values;                ///< sorted
-  std::optional<std::int64_t> at_least, at_most;  ///< if set, a whole number in this range
-  bool required = false;                          ///< false: a node may lack the label
-  bool absent = false;                            ///< no node has it
-  friend auto operator<=>(const LabelRule&, const LabelRule&) = default;
-};
-[[nodiscard]] bool allows(const LabelRule& rule, const std::string& value);
-/// The value of a node if no pod selects one: the lowest allowed one. None if the label may or must be absent.
-[[nodiscard]] std::optional<std::string> lowest(const LabelRule& rule);
 
 /// A Karpenter NodePool in the engine's form: what may be launched, the limits, and when it is terminated.
 struct Pool {
@@ -41,12 +29,16 @@ struct Pool {
   std::int64_t limit_cpu_milli = -1;
   std::int64_t limit_memory_bytes = -1;
   bool consolidate_empty = true;
-  Duration consolidate_after{0};  ///< an empty node is terminated after this time
-  std::string group;              ///< the Auto Scaling group that launches its instances; empty = the autoscaler does
-  std::string node_class;         ///< the EC2NodeClass of its NodeClaims
-  std::vector<LabelRule> rules;   ///< for the user's own labels, by key
-  std::int64_t limit_nodes = -1;  ///< -1 = no limit
-  std::int64_t replicas = -1;     ///< static: number of instances, independent of demand; -1 = by demand
+  Duration consolidate_after{0};   ///< an empty node is terminated after this time
+  std::string group;               ///< the Auto Scaling group that launches its instances; empty = the autoscaler does
+  std::string node_class;          ///< the EC2NodeClass of its NodeClaims
+  std::vector<Requirement> rules;  ///< on the user's own labels, by key
+  std::int64_t limit_nodes = -1;   ///< -1 = no limit
+  std::int64_t replicas = -1;      ///< static: number of instances, independent of demand; -1 = by demand
+  std::map<std::string, std::int64_t> other_limits;  ///< of further resources, in their own units
+  std::map<std::string, std::int32_t> min_values;    ///< by label: values that the types of one launch must have
+  std::vector<Budget> budgets;                       ///< of voluntary disruptions, those without a schedule
+  std::string not_ready;  ///< why nothing is launched from it, with field and key; empty = it is ready
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };
@@ -58,6 +50,10 @@ struct InstanceType {
   std::string gpu_product;                       ///< the value of nvidia.com/gpu.product on its node
   std::int64_t cpu_milli = 0, memory_bytes = 0;  ///< allocatable, without the kubelet's reservation
   HourlyRate on_demand;
+  std::int64_t pods = 110;                                         ///< allocatable
+  std::map<std::string, std::int64_t> extended{};                  ///< other resources, in their own units
+  std::int64_t reserved_cpu_milli = 0, reserved_memory_bytes = 0;  ///< capacity beyond the allocatable
+  Requirements labels{};                                           ///< of its node, by its type alone
   friend auto operator<=>(const InstanceType&, const InstanceType&) = default;
 };
 
@@ -182,8 +178,14 @@ struct OwnersUpdated {
   std::vector<Item> owners;
 };
 
-using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated,
-                             AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
-                             LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested>;
+/// All DaemonSets, as pod sets by "namespace/name": a pod of each runs on every node that it accepts.
+struct DaemonSetsUpdated {
+  std::vector<PodSet> sets;
+};
+
+using Command =
+    std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated, AssignmentUpdated,
+                 WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated, LaunchEnded, TerminateEnded,
+                 GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated>;
 
 }  // namespace qm::autoscaler

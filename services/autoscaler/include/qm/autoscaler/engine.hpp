@@ -24,6 +24,7 @@ struct Options {
   Duration failed_memory = std::chrono::minutes(10);   ///< a failed claim remains visible for this time
   Duration gone_memory = std::chrono::hours(1);        ///< and a stopped one
   Duration missing = std::chrono::minutes(10);         ///< missing in the description for this time = gone
+  bool strict_min_values = true;  ///< a launch without the minValues of its NodePool: refused, or allowed and reported
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
 };
 

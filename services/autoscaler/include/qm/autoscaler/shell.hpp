@@ -36,14 +36,17 @@ class Codec {
 using Shell = service::EngineShell<Engine, Codec>;
 [[nodiscard]] const Engine& engine_of(const service::Shell& shell);
 
-/// The catalog in the engine's form: allocatable capacity, without the reservation of kubelet and system.
+/// The catalog in the engine's form, with the capacity, allocatable and labels that Karpenter expects of a node.
 std::vector<InstanceType> catalog_types();
-/// A NodePool in the engine's form. Types that the catalog does not have are omitted with a warning in the log.
+/// A NodePool in the engine's form. Types that the catalog does not have are omitted with a warning in the log. With a
+/// requirement that cannot act the pool is not ready: the reason is in the log and in `not_ready`.
 Pool pool_from(const config::NodePool& pool);
 /// kInvalid if two pools name the same Auto Scaling group.
 Status one_pool_for_each_group(std::span<const Pool> pools);
 /// The NodePools of the files at `paths`; kInvalid has file, line, field and remedy.
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths);
+/// The input with all DaemonSets.
+service::Input daemon_sets_input(const std::vector<PodSet>& sets);
 /// The input that applies all existing pools; a missing pool is deleted.
 service::Input pools_input(const std::vector<Pool>& pools);
 

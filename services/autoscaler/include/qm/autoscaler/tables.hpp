@@ -151,6 +151,7 @@ struct Tables {
   Table<Offering, Instant> blocked;                                  ///< no capacity, or refused; until then
   Table<std::string, std::int64_t> counters;                         ///< "claim" -> last assigned number
   Table<std::string, std::int64_t> group_sizes;                      ///< Auto Scaling group -> last requested size
+  Table<std::string, PodSet> daemon_sets;
   Table<std::string, OwnerRow> owners;  ///< of namespaces that name one; others: ""; none = this autoscaler
 };
 

@@ -108,6 +108,21 @@ void Retirement::end_drained() {
   }
 }
 
+std::map<std::string, std::int64_t> Retirement::allowed_drains() const {
+  std::map<std::string, std::int64_t> nodes, disrupted, out;
+  for (const auto& [name, c] : tables_.claims) {
+    if (c.pool.empty() || (c.state != ClaimState::kReady && c.state != ClaimState::kDraining)) continue;
+    const NodeRow* node = facts_.node_of(c);
+    ++nodes[c.pool];
+    if (c.state == ClaimState::kDraining || node == nullptr || !node->ready) ++disrupted[c.pool];
+  }
+  for (const auto& [name, count] : nodes) {
+    const Pool* pool = tables_.pools.find(name);
+    if (pool != nullptr) out[name] = facts_.budget(*pool, count).nodes - disrupted[name];
+  }
+  return out;
+}
+
 void Retirement::retire_empty() {
   // An instance that waits for the rest of its gang is empty but needed.
   std::set<ClaimName> wanted;
@@ -119,6 +134,7 @@ void Retirement::retire_empty() {
   for (const auto& [name, c] : tables_.claims) {
     if (!c.pool.empty() && c.state == ClaimState::kReady) candidates.push_back(name);
   }
+  auto drains = allowed_drains();
   const auto surplus = static_pools_.surplus_replicas(candidates);
   for (const auto& name : candidates) {
     const Claim& c = *tables_.claims.find(name);
@@ -131,6 +147,9 @@ void Retirement::retire_empty() {
                                                     *node.empty_since + pool->consolidate_after <= state_.now);
     const bool idle = node.pods == 0 && facts_.scales_somewhere() && !wanted.contains(name) && over;
     if (!idle && !node.broken) continue;
+    // Neither a broken node nor one without a pool is disrupted voluntarily, and a static pool has its own number.
+    const bool budgeted = !node.broken && pool != nullptr && !pool->is_static();
+    if (budgeted && drains[c.pool]-- <= 0) continue;
     const std::string reason = node.broken ? "Unhealthy" : "Empty";
     claims_.drain(c.node, reason, std::nullopt);
     claims_.enter(name, ClaimState::kDraining, reason);

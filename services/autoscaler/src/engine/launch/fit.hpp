@@ -1,30 +1,37 @@
 #pragma once
+#include "launch/pod_needs.hpp"
 #include "qm/autoscaler/engine.hpp"
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace qm::autoscaler {
 
-inline constexpr std::int64_t kPodsPerNode = 110;  ///< the kubelet's default
+class NewNodes;
 
 [[nodiscard]] inline bool is_launching(const Claim& c) {
   return c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched;
 }
 
-/// Whether the pod would fit a node that the pool launches with this offering.
-[[nodiscard]] bool accepts(const PodShape& shape, const Pool& pool, const Labels& labels, const InstanceType& type,
-                           const std::string& zone, Market market);
-
 /// The free capacity of one instance.
 struct FreeCapacity {
-  std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0, pods = kPodsPerNode;
+  std::int64_t gpus = 0, cpu_milli = 0, memory_bytes = 0, pods = 0;
+  std::map<std::string, std::int64_t> extended;
+  std::vector<const PodNeeds*> placed;  ///< of the pods on it
 
-  explicit FreeCapacity(const InstanceType& t) : gpus(t.gpus), cpu_milli(t.cpu_milli), memory_bytes(t.memory_bytes) {}
+  explicit FreeCapacity(const InstanceType& t)
+      : gpus(t.gpus), cpu_milli(t.cpu_milli), memory_bytes(t.memory_bytes), pods(t.pods), extended(t.extended) {}
   /// Reserves up to `want` such pods and returns their number. The rest of a shared device is not used for other
   /// shapes.
-  std::int64_t take(const PodShape& shape, std::int64_t want);
+  std::int64_t take(const PodShape& shape, const PodNeeds& needs, std::int64_t want);
+  /// Removes the requests of a pod that runs in any case; amounts may become negative, and nothing else fits then.
+  void occupy(const PodShape& shape, const PodNeeds& needs);
+
+ private:
+  [[nodiscard]] std::int64_t fitting(const PodShape& shape, std::int64_t want) const;
+  void remove(const PodShape& shape, std::int64_t pods_of_it);
 };
 using CapacityByClaim = std::map<ClaimName, FreeCapacity>;
 
@@ -34,8 +41,7 @@ struct Fit {
   std::vector<Plan::Place> places;
   CapacityByClaim capacities;
 
-  Fit(const Tables& tables, const std::map<std::string, InstanceType>& catalog, const std::vector<PodSet>& sets,
-      CapacityByClaim from);
+  Fit(const Tables& tables, const NewNodes& nodes, const std::vector<PodSet>& sets, CapacityByClaim from);
   [[nodiscard]] bool whole() const;
   /// Writes the pods' places to the plan, and the remaining capacity to `others`.
   void settle(Plan& plan, CapacityByClaim& others) const;

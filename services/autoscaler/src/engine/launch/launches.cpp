@@ -48,7 +48,7 @@ CapacityByClaim Launches::capacity_of_launches() const {
   for (const auto& [name, c] : tables_.claims) {
     const InstanceType* t = facts_.type(c.type);
     if (t != nullptr && is_launching(c) && !facts_.doomed(c) && tables_.pools.contains(c.pool))
-      capacities.emplace(name, *t);
+      capacities.emplace(name, nodes_.empty(nodes_.side_of(c)));
   }
   return capacities;
 }
@@ -72,11 +72,11 @@ bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacit
     if (auto it = capacities.find(name); it != capacities.end()) {
       own.insert(*it);
     } else if (idle) {
-      own.emplace(name, *facts_.type(c->type));
+      own.emplace(name, nodes_.empty(nodes_.side_of(*c)));
     }
   }
   all.insert(own.begin(), own.end());
-  if (Fit fit(tables_, state_.catalog, item.pod_sets, std::move(all)); fit.whole() && !fit.places.empty()) {
+  if (Fit fit(tables_, nodes_, item.pod_sets, std::move(all)); fit.whole() && !fit.places.empty()) {
     const bool opens = std::any_of(fit.places.begin(), fit.places.end(), [&](const Plan::Place& place) {
       const Claim& c = *tables_.claims.find(place.claim);
       return is_launching(c) || c.changed + options_.settle > state_.now;
@@ -89,7 +89,7 @@ bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacit
     plans_.promise(item.id, std::move(plan));
     return true;
   }
-  Fit fit(tables_, state_.catalog, item.pod_sets, std::move(own));
+  Fit fit(tables_, nodes_, item.pod_sets, std::move(own));
   const auto offer = offers_.cheapest(fit.rest, usage, nullptr);
   if (!offer || launches + offer->nodes > options_.max_launches) return false;
   launches += offer->nodes;
@@ -106,15 +106,15 @@ bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacit
     c.zone = offer->offering.zone;
     c.requested = c.changed = state_.now;
     c.for_uid = item.id.uid;
-    c.reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h", facts_.title_of(item.id), offer->nodes,
-                           offer->type->name, name_of(c.market), offer->per_hour.to_usd(2));
+    c.reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h{}", facts_.title_of(item.id), offer->nodes,
+                           offer->type->name, name_of(c.market), offer->per_hour.to_usd(2), offer->relaxed);
     c.group = offer->pool->group;
     c.labels = offer->labels;
     claims_.launch(name, c, *offer->pool);
-    fresh.emplace(name, *offer->type);
+    fresh.emplace(name, nodes_.empty(nodes_.side_of(c)));
   }
   // The remaining capacity of its instances may fit another gang.
-  const Fit laid(tables_, state_.catalog, fit.rest, std::move(fresh));
+  const Fit laid(tables_, nodes_, fit.rest, std::move(fresh));
   QM_ASSERT(laid.whole(), "the instances launched for {} do not fit it", item.id.to_string());
   laid.settle(plan, capacities);
   plans_.promise(item.id, std::move(plan));
@@ -164,7 +164,8 @@ void Launches::cover_demand() {
     for (const auto& [claim, set, pods] : tables_.plans.find(item->id.uid)->places) {
       const auto capacity = capacities.find(claim);
       if (capacity != capacities.end() && set < std::ssize(item->pod_sets)) {
-        capacity->second.take(item->pod_sets[static_cast<std::size_t>(set)].shape, pods);
+        const PodSet& placed = item->pod_sets[static_cast<std::size_t>(set)];
+        capacity->second.take(placed.shape, nodes_.needs(placed), pods);
       }
     }
   }

@@ -2,6 +2,7 @@
 #include "facts.hpp"
 #include "instances/claims.hpp"
 #include "launch/fit.hpp"
+#include "launch/new_nodes.hpp"
 #include "launch/offer.hpp"
 #include "launch/offers.hpp"
 #include "launch/plans.hpp"
@@ -16,14 +17,15 @@ namespace qm::autoscaler {
 /// Demand to instances: starting instances are shared, then the cheapest offering that fits a gang whole is launched.
 class Launches {
  public:
-  Launches(State& state, const Facts& facts, Claims& claims, const Offers& offers, Plans& plans)
+  Launches(State& state, const Facts& facts, Claims& claims, const Offers& offers, Plans& plans, const NewNodes& nodes)
       : state_(state),
         options_(state.options),
         tables_(state.tables),
         facts_(facts),
         claims_(claims),
         offers_(offers),
-        plans_(plans) {}
+        plans_(plans),
+        nodes_(nodes) {}
 
   /// Launches instances for the demand, gang by gang.
   void cover_demand();
@@ -45,6 +47,7 @@ class Launches {
   Claims& claims_;
   const Offers& offers_;
   Plans& plans_;
+  const NewNodes& nodes_;
 };
 
 }  // namespace qm::autoscaler

@@ -22,15 +22,19 @@ bool contains(const std::vector<T>& list, const T& value) {
 // The number of instances that the gang needs of this offering, counted one by one; 0 = impossible with it.
 std::int64_t Offers::nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,
                                const InstanceType& t, const std::string& zone, Market market) const {
+  const NodeSide side{pool, labels, t, zone, market};
+  if (std::ranges::any_of(sets, [&](const PodSet& set) { return set.count > 0 && !nodes_.accepts(set, side); }))
+    return 0;
+  const FreeCapacity fresh = nodes_.empty(side);
   std::vector<FreeCapacity> open;
   for (const PodSet& set : sets) {
     if (set.count == 0) continue;
-    if (!accepts(set.shape, pool, labels, t, zone, market)) return 0;
+    const PodNeeds& needs = nodes_.needs(set);
     std::int64_t pods = set.count;
-    for (FreeCapacity& capacity : open) pods -= capacity.take(set.shape, pods);
+    for (FreeCapacity& capacity : open) pods -= capacity.take(set.shape, needs, pods);
     while (pods > 0) {
-      FreeCapacity& capacity = open.emplace_back(t);
-      const std::int64_t n = capacity.take(set.shape, pods);
+      FreeCapacity& capacity = open.emplace_back(fresh);
+      const std::int64_t n = capacity.take(set.shape, needs, pods);
       // Above the limit of one step the count is irrelevant: the caller reports it.
       if (n == 0) return 0;
       if (static_cast<std::int64_t>(open.size()) > options_.max_launches) return options_.max_launches + 1;
@@ -51,11 +55,7 @@ std::vector<Offering> Offers::offerings(const Pool& pool, const InstanceType& t,
       if (zones.size() != 1) zones = {std::string()};  // the group selects among its zones
     } else if (zones.empty()) {
       // Any zone: those that a pod selects, those with a price, and the cloud's choice.
-      for (const auto& set : sets) {
-        auto it = set.shape.node_selector.find(std::string(words::kZone));
-        if (set.count > 0 && it != set.shape.node_selector.end() && !contains(zones, it->second))
-          zones.push_back(it->second);
-      }
+      zones = nodes_.named_zones(sets);
       if (market == Market::kSpot) {
         const auto& rows = tables_.spot_prices.rows();
         for (auto it = rows.lower_bound({t.name, ""}); it != rows.end() && it->first.first == t.name; ++it) {
@@ -101,7 +101,7 @@ std::string Offers::no_type(const std::vector<PodSet>& sets, const std::vector<c
   const Pool* changed = nullptr;
   const InstanceType* allowed = nullptr;
   for (const Pool* pool : pools) {
-    const auto labels = chosen_labels(*pool, sets);
+    const auto labels = nodes_.chosen_labels(*pool, sets);
     if (!labels || !pool->group.empty()) continue;  // a group has fixed types
     for (const auto& [name, t] : state_.catalog) {
       const bool fits = std::ranges::any_of(offerings(*pool, t, sets), [&](const Offering& o) {
@@ -120,7 +120,7 @@ std::string Offers::no_type(const std::vector<PodSet>& sets, const std::vector<c
   }
   for (const PodSet& set : sets) {
     const bool fits = set.count == 0 || std::ranges::any_of(state_.catalog, [&](const auto& known) {
-                        return FreeCapacity(known.second).take(set.shape, 1) > 0;
+                        return FreeCapacity(known.second).take(set.shape, nodes_.needs(set), 1) > 0;
                       });
     if (!fits) {
       return fmt::format("no instance type of the price catalog fits a pod of pod set {}; make its pods smaller",
@@ -131,25 +131,70 @@ std::string Offers::no_type(const std::vector<PodSet>& sets, const std::vector<c
          "taints and requirements of a NodePool";
 }
 
+// By weight, the heaviest first, then by name, the last first; without static pools, which have their instances
+// independent of demand, and without pools that are not ready.
+std::vector<const Pool*> Offers::pools_in_order() const {
+  std::vector<const Pool*> pools;
+  for (const auto& [name, pool] : tables_.pools) {
+    if (!pool.is_static() && pool.not_ready.empty()) pools.push_back(&pool);
+  }
+  std::ranges::sort(
+      pools, [](const Pool* a, const Pool* b) { return std::tie(b->weight, b->name) < std::tie(a->weight, a->name); });
+  return pools;
+}
+
+// "; not ready: NodePool a, NodePool b"; empty if all are.
+std::string Offers::unready_pools() const {
+  std::vector<std::string> names;
+  for (const auto& [name, pool] : tables_.pools) {
+    if (!pool.not_ready.empty()) names.push_back("NodePool " + name);
+  }
+  return names.empty() ? std::string() : fmt::format("; not ready: {}", fmt::join(names, ", "));
+}
+
+std::string Offers::no_pool() const {
+  if (tables_.pools.size() == 0) return "no NodePool is configured";
+  const bool all_static = std::ranges::all_of(tables_.pools, [](const auto& row) { return row.second.is_static(); });
+  return all_static ? "each NodePool is static: spec.replicas is set" : "no NodePool that is not static is ready";
+}
+
+// "3 of KEY, and 2 types that fit have it" for the first label of which the fitting types have too few values.
+std::string Offers::missing_values(const Pool& pool, const std::vector<Candidate>& fitting) {
+  for (const auto& [key, wanted] : pool.min_values) {
+    std::set<std::string> values;
+    for (const Candidate& candidate : fitting) {
+      const Requirement* label = candidate.type->labels.find(key);
+      if (key == words::kZone) {
+        values.insert(candidate.zone);
+      } else if (key == words::kCapacityType) {
+        values.insert(std::string(name_of(candidate.market)));
+      } else if (key == words::kInstanceType) {
+        values.insert(candidate.type->name);
+      } else if (label != nullptr && label->op() == Operator::kIn) {
+        values.insert(label->values.begin(), label->values.end());
+      }
+    }
+    if (values.size() < static_cast<std::size_t>(wanted))
+      return fmt::format("{} of {} (the offerings that fit have {})", wanted, key, values.size());
+  }
+  return {};
+}
+
 std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
                                       std::string* why) const {
-  std::vector<const Pool*> pools;
-  // A static pool has its instances independent of demand, and no others.
-  for (const auto& [name, pool] : tables_.pools) {
-    if (!pool.is_static()) pools.push_back(&pool);
-  }
-  std::stable_sort(pools.begin(), pools.end(), [](const Pool* a, const Pool* b) { return a->weight > b->weight; });
+  const std::vector<const Pool*> pools = pools_in_order();
   bool fits = false, large = false, blocked = false, zoneless = false;
   std::map<std::pair<std::string, std::string>,
            std::pair<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::string>>
       limited;  ///< by NodePool and resource
-  std::string contested;
+  std::string contested, inflexible;
   for (const Pool* pool : pools) {
+    std::vector<Candidate> fitting;
     std::optional<Offer> best;
     const auto in_use = usage.find(pool->name);
-    const auto labels = chosen_labels(*pool, sets);
+    const auto labels = nodes_.chosen_labels(*pool, sets);
     if (!labels) {
-      if (contested.empty()) contested = contested_label(*pool, sets);
+      if (contested.empty()) contested = nodes_.contested_label(*pool, sets);
       continue;
     }
     for (const auto& type_name : pool->instance_types) {
@@ -162,6 +207,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
         const std::int64_t nodes = rate ? nodes_for(sets, *pool, *labels, *t, offering.zone, offering.market) : 0;
         if (nodes == 0) continue;
         fits = true;
+        fitting.push_back({t, offering.zone, offering.market});
         Usage after = in_use == usage.end() ? Usage{} : in_use->second;
         after.add(*t, nodes);
         const Instant* until = tables_.blocked.find(offering);
@@ -181,13 +227,18 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
         }
       }
     }
+    const std::string missing = best ? missing_values(*pool, fitting) : std::string();
+    if (!missing.empty() && options_.strict_min_values) {
+      inflexible = fmt::format("NodePool {} needs minValues {}", pool->name, missing);
+      continue;
+    }
+    if (best && !missing.empty()) best->relaxed = fmt::format("; minValues {} is relaxed", missing);
     if (best) return best;
   }
   if (why != nullptr) {
     std::vector<std::string> limits;
     for (const auto& [key, one] : limited) limits.push_back(one.second);
-    *why = pools.empty() ? (tables_.pools.size() == 0 ? "no NodePool is configured"
-                                                      : "each NodePool is static: spec.replicas is set")
+    *why = pools.empty() ? no_pool()
            : !fits && zoneless
                ? "the NodePools exclude every zone that is known; allow one in spec.template.spec.requirements"
            : !fits && !contested.empty()
@@ -195,7 +246,8 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
                      "its pod sets select different values of the label {}, and instances launched for a workload have "
                      "one: select one value, or submit them as several workloads",
                      contested)
-           : !fits   ? no_type(sets, pools)
+           : !fits               ? no_type(sets, pools) + unready_pools()
+           : !inflexible.empty() ? inflexible
            : blocked ? "the provider has no capacity of the allowed instance types now, or refuses to launch them"
            : !limited.empty() ? fmt::format("{}; raise spec.limits of the NodePool", fmt::join(limits, "; "))
            : large ? fmt::format("it needs more than {} instances, the limit of one launch", options_.max_launches)
@@ -207,7 +259,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
 std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const {
   std::optional<Offer> best;
   std::string reason = "it allows no instance type, capacity type and zone that exist";
-  const auto labels = chosen_labels(pool, {});
+  const auto labels = nodes_.chosen_labels(pool, {});
   for (const auto& type_name : pool.instance_types) {
     const InstanceType* t = facts_.type(type_name);
     if (t == nullptr || !labels) continue;
@@ -225,6 +277,10 @@ std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_
         best = Offer{&pool, t, std::move(offering), 1, rate->per_hour, *labels};
       }
     }
+  }
+  if (!pool.not_ready.empty()) {
+    best.reset();
+    reason = fmt::format("it is not ready: {}", pool.not_ready);
   }
   if (why != nullptr) *why = reason;
   return best;

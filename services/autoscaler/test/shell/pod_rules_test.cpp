@@ -1,0 +1,76 @@
+// Pods of the API server as demand: five that exclude one another by host, and a NodePool of at most three nodes.
+#include "src/shell/pod_rules.hpp"
+
+#include "qm/autoscaler/shell.hpp"
+
+#include <gtest/gtest.h>
+
+namespace qm::autoscaler {
+namespace pod_rules_test {
+
+std::string rules(const std::string& affinity) {
+  const auto pod = Json::parse(R"({"metadata": {"labels": {"app": "web"}}, "spec": {"affinity": )" + affinity + "}}");
+  EXPECT_TRUE(pod) << affinity;
+  return pod ? rules_of_pod(Namespace("shop"), *pod) : std::string();
+}
+
+std::string apart(const std::string& selector, const std::string& more = "") {
+  return rules(R"({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": )" +
+               selector + R"(, "topologyKey": "kubernetes.io/hostname")" + more + "}]}}");
+}
+
+/// The number of instances for five pods of 100 m with these rules, in one step; the last explanation.
+std::pair<std::size_t, std::string> launched(const std::string& text) {
+  Engine engine(catalog_types());
+  Pool pool;
+  pool.name = "p";
+  pool.markets = {Market::kOnDemand};
+  pool.instance_types = {"m5.large"};
+  pool.limit_nodes = 3;
+  PodSet pods;
+  pods.shape.cpu_milli = 100;
+  pods.rules = text;
+  const Instant now = from_micros(1'800'000'000'000'000);
+  DemandUpdated demand;
+  for (int i = 0; i < 5; ++i) demand.items.push_back({{WorkloadUid(fmt::format("w{}", i)), 1}, {pods}, 0, now});
+  const std::vector<Command> batch{PoolsApplied{{pool}}, demand};
+  const std::size_t launches = engine.step(batch, now).launches.size();
+  return {launches, engine.explain(now).back()};
+}
+
+TEST(PodRules, PodsThatExcludeOneAnotherByHostGetDifferentNodes) {
+  const auto [launches, why] = launched(apart(R"({"matchLabels": {"app": "web"}})"));
+  EXPECT_EQ(launches, 3U);
+  EXPECT_NE(why.find("NodePool p has the limit nodes 3: 3 in use, 1 more needed"), std::string::npos) << why;
+  EXPECT_EQ(launched(apart(R"({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]})")).first,
+            3U);
+}
+
+TEST(PodRules, ASelectorOfOtherPodsExcludesNone) {
+  for (const auto& text : {apart(R"({"matchLabels": {"app": "other"}})"),
+                           apart(R"({"matchLabels": {"app": "web"}})", R"(, "namespaces": ["elsewhere"])"),
+                           apart(R"({"matchExpressions": [{"key": "app", "operator": "Near"}]})"), apart("null")})
+    EXPECT_EQ(launched(text).first, 1U) << text;
+}
+
+TEST(PodRules, RequiredNodeAffinityDecides) {
+  const auto affinity = [](const std::string& terms) {
+    return rules(R"({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [)" +
+                 terms + "]}}}");
+  };
+  const auto term = [](const std::string& value) {
+    return R"({"matchExpressions": [{"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": [")" + value +
+           R"("]}]})";
+  };
+  EXPECT_EQ(launched(affinity(term("1"))).first, 1U);
+  EXPECT_EQ(launched(affinity(term("2"))).first, 0U);
+  EXPECT_EQ(launched(affinity(term("2") + "," + term("1"))).first, 1U) << "the terms are alternatives";
+  EXPECT_EQ(
+      launched(affinity(R"({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]})")).first,
+      0U)
+      << "a new node is not that node";
+  EXPECT_EQ(launched(rules("{}")).first, 1U);
+}
+
+}  // namespace pod_rules_test
+}  // namespace qm::autoscaler
