@@ -251,7 +251,7 @@ std::string bytes(const SaveRow& s) {
   row.set_until_us(micros(s.until));
   return wire::encode(row);
 }
-std::string bytes(const PodSet& set) { return wire::to_pb(set).SerializeAsString(); }
+std::string bytes(const PodSet& set) { return wire::encode(wire::to_pb(set)); }
 std::string bytes(const PriceRow& p) {
   st::Price row;
   row.set_nano_usd_hour(p.rate.per_hour.nano());
@@ -304,7 +304,7 @@ Result<std::vector<Pool>> pools_from_bytes(const std::string& text) {
 std::string daemon_sets_bytes(const std::vector<PodSet>& sets) {
   st::DaemonSets all;
   for (const auto& set : sets) *all.add_sets() = wire::to_pb(set);
-  return all.SerializeAsString();
+  return wire::encode(all);
 }
 
 Result<std::vector<PodSet>> daemon_sets_from_bytes(const std::string& text) {
