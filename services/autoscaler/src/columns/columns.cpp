@@ -14,6 +14,7 @@ namespace {
 
 const std::string kRegion = "topology.kubernetes.io/region";
 const std::string kField = "spec.template.spec.requirements";
+constexpr std::size_t kMostRequirements = 100;
 
 Error not_ready(std::string field, std::string message, std::string remedy) {
   return Error{Code::kInvalid, std::move(message), std::move(field), std::move(remedy)};
@@ -34,6 +35,11 @@ Status check_key(const std::string& key, const std::string& field) {
 /// All requirements and labels of the template together.
 Result<Requirements> gathered(const NodeTemplate& from) {
   Requirements out;
+  if (from.requirements.size() > kMostRequirements) {
+    return fail(not_ready(
+        kField, fmt::format("{} requirements, at most {} are allowed", from.requirements.size(), kMostRequirements),
+        "merge requirements on one label"));
+  }
   for (std::size_t i = 0; i < from.requirements.size(); ++i) {
     const std::string field = fmt::format("{}[{}]", kField, i);
     auto requirement = requirement_of(from.requirements[i]);

@@ -165,6 +165,8 @@ TEST(Columns, WhatCannotActMakesThePoolNotReady) {
     EXPECT_NE(out.error().message.find(row.words), std::string::npos) << out.error().message;
     EXPECT_FALSE(out.error().remedy.empty()) << row.words;
   }
+  EXPECT_TRUE(columns_of({std::vector<Expression>(100, {"team", Operator::kExists, {}, {}}), {}}));
+  EXPECT_FALSE(columns_of({std::vector<Expression>(101, {"team", Operator::kExists, {}, {}}), {}}));
   const auto label = columns_of({{{"team", Operator::kIn, {"a"}, {}}}, {{"team", "b"}}});
   ASSERT_FALSE(label);
   EXPECT_EQ(label.error().field, "spec.template.metadata.labels[team]");
