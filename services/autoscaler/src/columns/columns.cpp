@@ -60,6 +60,9 @@ Result<Requirements> gathered(const NodeTemplate& from) {
   }
   for (const auto& [key, value] : from.labels) {
     const auto label = exactly(key, value);
+    // A label of another cloud is an ordinary one here; a well-known one is a requirement.
+    if (is_restricted(label.key) || is_well_known(label.key))
+      QM_TRY(check_key(label.key, fmt::format("spec.template.metadata.labels[{}]", key)));
     if (const Requirement* known = out.find(label.key); known != nullptr && !known->has(value)) {
       return fail(not_ready(fmt::format("spec.template.metadata.labels[{}]", key),
                             fmt::format("its value {} is not in {}", value, words_of(*known)),
