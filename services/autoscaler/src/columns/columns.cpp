@@ -14,6 +14,7 @@ namespace {
 
 const std::string kRegion = "topology.kubernetes.io/region";
 const std::string kField = "spec.template.spec.requirements";
+constexpr std::size_t kMostRequirements = 100;
 
 Error not_ready(std::string field, std::string message, std::string remedy) {
   return Error{Code::kInvalid, std::move(message), std::move(field), std::move(remedy)};
@@ -34,6 +35,11 @@ Status check_key(const std::string& key, const std::string& field) {
 /// All requirements and labels of the template together.
 Result<Requirements> gathered(const NodeTemplate& from) {
   Requirements out;
+  if (from.requirements.size() > kMostRequirements) {
+    return fail(not_ready(
+        kField, fmt::format("{} requirements, at most {} are allowed", from.requirements.size(), kMostRequirements),
+        "merge requirements on one label"));
+  }
   for (std::size_t i = 0; i < from.requirements.size(); ++i) {
     const std::string field = fmt::format("{}[{}]", kField, i);
     auto requirement = requirement_of(from.requirements[i]);
@@ -54,6 +60,9 @@ Result<Requirements> gathered(const NodeTemplate& from) {
   }
   for (const auto& [key, value] : from.labels) {
     const auto label = exactly(key, value);
+    // A label of another cloud is an ordinary one here; a well-known one is a requirement.
+    if (is_restricted(label.key) || is_well_known(label.key))
+      QM_TRY(check_key(label.key, fmt::format("spec.template.metadata.labels[{}]", key)));
     if (const Requirement* known = out.find(label.key); known != nullptr && !known->has(value)) {
       return fail(not_ready(fmt::format("spec.template.metadata.labels[{}]", key),
                             fmt::format("its value {} is not in {}", value, words_of(*known)),

@@ -4,6 +4,7 @@
 #include "qm/autoscaler/columns/type_facts.hpp"
 #include "qm/autoscaler/requirements/keys.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace qm::autoscaler {
@@ -27,6 +28,8 @@ std::string label(const char* type, const std::string& key) {
   const Requirement* found = labels.find(key);
   return found == nullptr ? "?" : found->values.empty() ? "-" : found->values.front();
 }
+
+std::string arch_of(const std::string& type) { return label(type.c_str(), "kubernetes.io/arch"); }
 
 TEST(Hardware, LabelsOfNodes) {
   const std::vector<std::array<std::string, 3>> rows{
@@ -165,9 +168,21 @@ TEST(Columns, WhatCannotActMakesThePoolNotReady) {
     EXPECT_NE(out.error().message.find(row.words), std::string::npos) << out.error().message;
     EXPECT_FALSE(out.error().remedy.empty()) << row.words;
   }
+  EXPECT_TRUE(columns_of({std::vector<Expression>(100, {"team", Operator::kExists, {}, {}}), {}}));
+  EXPECT_FALSE(columns_of({std::vector<Expression>(101, {"team", Operator::kExists, {}, {}}), {}}));
   const auto label = columns_of({{{"team", Operator::kIn, {"a"}, {}}}, {{"team", "b"}}});
   ASSERT_FALSE(label);
   EXPECT_EQ(label.error().field, "spec.template.metadata.labels[team]");
+  for (const char* key : {"karpenter.sh/nodepool", "kubernetes.io/hostname", "topology.k8s.aws/zone-id"}) {
+    const auto refused = columns_of({{}, {{key, "x"}}});
+    ASSERT_FALSE(refused) << key;
+    EXPECT_EQ(refused.error().field, fmt::format("spec.template.metadata.labels[{}]", key));
+  }
+  // A well-known label of the template is a requirement.
+  const auto zone = columns_of({{}, {{"topology.kubernetes.io/zone", "z1"}, {"kubernetes.io/arch", "arm64"}}});
+  ASSERT_TRUE(zone) << zone.error().to_string();
+  EXPECT_EQ(zone->zones, (Names{"z1"}));
+  for (const auto& name : zone->instance_types) EXPECT_EQ(arch_of(name), "arm64") << name;
 }
 
 TEST(Columns, MinValuesCountsDifferentValues) {

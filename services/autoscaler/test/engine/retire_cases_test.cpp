@@ -255,6 +255,30 @@ TEST(Retire, ABudgetOfOneNodeTerminatesEmptyNodesOneByOne) {
   expect("pool p types=a8 after=60 budget=0/Drifted" + two + "=> drain n2 Empty");
 }
 
+// A budget that is not valid allows nothing, for any reason, and the explanation names it.
+TEST(Retire, AMalformedBudgetKeepsEmptyNodes) {
+  Script script;
+  EXPECT_EQ(script.run(R"(
+    pool p types=a8 after=60 budget=5 budget=5/Rebooted
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=1
+    unwant w
+    tick 300
+    => withdrawn w/1
+    node n1 i-1
+    tick 3600
+  )"),
+            "");
+  const auto lines = script.engine().explain(script.now());
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(lines[0],
+            "no empty node of NodePool p is terminated: spec.disruption.budgets[1].reasons: Rebooted is not one of "
+            "Underutilized, Empty, Drifted");
+}
+
 // S-153: requested in the round in which the gang becomes pending, and terminated after ten idle minutes, not a second
 // before. S-160: a pod in between restarts the ten minutes.
 TEST(Retire, TenIdleMinutesCountFromTheLastPod) {
