@@ -1,13 +1,13 @@
 // The initial basis is the slack of each row (or its shortfall variable), so a feasible solution
 // exists from the start. The limits are perturbed by tiny amounts: many patterns are equally good,
 // and without the perturbation the method could cycle.
-#include "simplex.hpp"
+#include "qm/simplex/simplex.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-namespace qm::placement::bound {
+namespace qm {
 namespace {
 
 constexpr double kWorthwhile = 1e-9;
@@ -138,4 +138,4 @@ bool Simplex::solve(const std::function<bool()>& stop) {
   }
 }
 
-}  // namespace qm::placement::bound
+}  // namespace qm

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace qm::placement::bound {
+namespace qm {
 
 /// Maximizes a linear function of nonnegative columns, subject to rows. Columns may be added after
 /// a solution; the next solve starts from the last basis.
@@ -51,4 +51,4 @@ class Simplex {
   std::vector<double> duals_;
 };
 
-}  // namespace qm::placement::bound
+}  // namespace qm

@@ -1,0 +1,51 @@
+#pragma once
+#include "model.hpp"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace qm::autoscaler::pack {
+
+/// Pods that are equal to the bound.
+struct BoundClass {
+  Load load{};
+  std::uint32_t mask = 0;           ///< offers that accept the pod, in any zone
+  std::vector<std::uint32_t> caps;  ///< limits of pods on one node that the class counts against
+  std::int64_t count = 0;
+};
+
+/// One kind of node to the bound: room, cost and the classes that it accepts.
+struct BoundShape {
+  Load room{};
+  double cost = 0;
+  std::vector<bool> accepts;  ///< by mask number, see BoundProblem::masks
+};
+
+struct BoundProblem {
+  std::size_t resources = 3;
+  std::vector<BoundClass> classes;
+  std::vector<std::int64_t> caps;  ///< most pods on one node
+  std::vector<BoundShape> shapes;
+  std::vector<std::uint32_t> mask_index;  ///< by class: index in `accepts` of a shape
+  std::vector<std::size_t> class_of;      ///< by class of the model
+};
+
+/// Forms at most `most` classes. If there are more, requests are rounded down and limits dropped: the bound then is
+/// one of an easier problem, so it is still valid.
+[[nodiscard]] BoundProblem bound_problem(Model& model, std::size_t most);
+
+struct Pattern {
+  std::vector<std::pair<std::size_t, std::int64_t>> pods;  ///< class and number
+  double worth = 0;
+  double most = 0;  ///< no pattern of the shape is worth more, or more than its cost
+};
+
+/// The pattern of the shape with the highest worth at the prices of pods, if one is worth more than the shape costs.
+///
+/// Searches by branch and bound: multipliers of the resources, from the linear relaxation, bound what the rest of the
+/// room can be worth. After `nodes` steps `most` is the largest bound of what was not searched.
+[[nodiscard]] Pattern best_pattern(const BoundProblem& problem, const BoundShape& shape,
+                                   const std::vector<double>& price, std::size_t nodes);
+
+}  // namespace qm::autoscaler::pack
