@@ -5,11 +5,14 @@
 // program's own and the best known ones, since the duals of a program with few columns oscillate.
 #include "bound.hpp"
 
+#include "grid.hpp"
 #include "patterns.hpp"
 #include "qm/simplex/simplex.hpp"
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 
 namespace qm::autoscaler::pack {
 namespace {
@@ -17,39 +20,66 @@ namespace {
 constexpr double kProven = 1 - 1e-9;  // a bound is lowered by this factor, far more than its sums can be wrong
 constexpr std::size_t kMostClasses = 160;
 constexpr std::size_t kMostColumns = 60;  // new ones per round
+constexpr std::size_t kFirstSearch = 256;
+constexpr std::int64_t kFirstGrid = 18;  // pods on a node
+
+using Pods = std::vector<std::pair<std::size_t, std::int64_t>>;
+
+/// The numbers below `count`, far from each other.
+std::vector<std::size_t> strides(std::size_t count) {
+  std::vector<std::size_t> out(count);
+  std::size_t stride = count * 618 / 1000 + 1;
+  while (std::gcd(stride, count) != 1) ++stride;
+  for (std::size_t i = 0; i < count; ++i) out[i] = i * stride % count;
+  return out;
+}
 
 class ColumnGeneration {
  public:
   ColumnGeneration(Model& model, const Nodes& plan, const BoundLimits& limits)
-      : model_(model), problem_(bound_problem(model, kMostClasses)), limits_(limits), best_(model.resource_bound) {
+      : problem_(bound_problem(model, kMostClasses)),
+        grid_(Grid::make(problem_, kFirstGrid)),
+        limits_(limits),
+        best_(model.resource_bound) {
     std::vector<double> alone(problem_.classes.size(), 0);
     for (std::size_t i = 0; i < model.classes.size(); ++i) {
       alone[problem_.class_of[i]] = std::max(alone[problem_.class_of[i]], model.classes[i].alone);
     }
     for (std::size_t i = 0; i < problem_.classes.size(); ++i) {
       program_.add_at_least(static_cast<double>(problem_.classes[i].count), alone[i] + 1e-9);
-      double price = 0;
-      for (std::size_t r = 0; r < model.resources; ++r)
-        price += model.price[r] * static_cast<double>(problem_.classes[i].load[r]);
-      prices_.push_back(price);
     }
+    order_ = strides(problem_.shapes.size());
     add_plan(plan);
+    prices_ = linear_prices();
   }
 
   double run() {
-    for (std::uint64_t round = 0; round < limits_.rounds && best_ < limits_.target && !stopped(); ++round) {
+    (void)look(std::vector<double>(prices_));
+    for (std::uint64_t round = 1; round < limits_.rounds && best_ < limits_.target && !stopped(); ++round) {
       if (!program_.solve([this] { return stopped(); })) break;
       std::vector<double> own;
       for (std::size_t i = 0; i < problem_.classes.size(); ++i) own.push_back(std::max(0.0, -program_.dual(i)));
       std::vector<double> between = own;
       for (std::size_t i = 0; i < own.size(); ++i) between[i] = 0.5 * own[i] + 0.5 * prices_[i];
-      if (!look(between) && !look(own)) break;
+      const bool added = look(between) || look(own);
+      if (added) continue;
+      if (best_ >= -program_.value() * (1 - 1e-7) || !search_deeper()) break;
     }
     return best_;
   }
 
  private:
-  using Pods = std::vector<std::pair<std::size_t, std::int64_t>>;
+  bool search_deeper() {
+    if (grid_ && grid_->cells() <= limits_.cells / 4) {
+      const std::size_t cells = grid_->cells();
+      grid_pods_ *= cells <= limits_.cells / 16 ? 4 : 2;
+      grid_ = Grid::make(problem_, grid_pods_);
+      if (grid_->cells() > cells) return true;
+    }
+    if (search_nodes_ >= limits_.search_nodes) return false;
+    search_nodes_ *= 8;
+    return true;
+  }
 
   [[nodiscard]] bool stopped() const { return limits_.stop && limits_.stop(); }
 
@@ -70,16 +100,61 @@ class ColumnGeneration {
     program_.add_column(-cost, std::move(entries));
   }
 
+  /// The prices to start with: of each unit of a resource, and of each place that a cap allows on a node.
+  [[nodiscard]] std::vector<double> linear_prices() const {
+    const std::size_t resources = problem_.resources;
+    std::vector<double> demand(resources + problem_.caps.size(), 0);
+    for (const auto& one : problem_.classes) {
+      for (std::size_t r = 0; r < resources; ++r) demand[r] += static_cast<double>(one.count * one.load[r]);
+      if (!one.caps.empty()) demand[resources + one.caps.front()] += static_cast<double>(one.count);
+    }
+    Simplex program;
+    for (const auto one : demand) {
+      if (one > 0) program.add_at_least(1, 1e3 * (best_ + 1));
+    }
+    for (const auto& shape : problem_.shapes) {
+      Simplex::Entries entries;
+      std::size_t row = 0;
+      for (std::size_t i = 0; i < demand.size(); ++i) {
+        if (demand[i] <= 0) continue;
+        const auto has = static_cast<double>(i < resources ? shape.room[i] : problem_.caps[i - resources]);
+        if (has > 0) entries.emplace_back(row, has / demand[i]);
+        ++row;
+      }
+      program.add_column(-shape.cost, std::move(entries));
+    }
+    (void)program.solve([this] { return stopped(); });
+    std::vector<double> unit(demand.size(), 0);
+    for (std::size_t i = 0, row = 0; i < demand.size(); ++i) {
+      if (demand[i] > 0) unit[i] = std::max(0.0, -program.dual(row++)) / demand[i];
+    }
+    std::vector<double> out;
+    for (const auto& one : problem_.classes) {
+      double price = one.caps.empty() ? 0 : unit[resources + one.caps.front()];
+      for (std::size_t r = 0; r < resources; ++r) price += unit[r] * static_cast<double>(one.load[r]);
+      out.push_back(price);
+    }
+    return out;
+  }
+
   /// Searches the best patterns at these prices, which gives a bound. Returns false if there is no new column.
   bool look(const std::vector<double>& prices) {
-    std::vector<std::pair<double, std::pair<std::size_t, Pattern>>> found;
+    struct Found {
+      double rank;
+      std::size_t shape;
+      Pods pods;
+    };
+    std::vector<Found> found;
     double ratio = 1;
+    pricing_.set(prices);
+    if (grid_ && !grid_->solve(prices, limits_.stop)) return false;
     for (std::size_t i = 0; i < problem_.shapes.size(); ++i) {
-      const BoundShape& shape = problem_.shapes[i];
-      Pattern pattern = best_pattern(problem_, shape, prices, limits_.search_nodes);
+      // In long strides, so that the shapes that are searched differ in size.
+      const BoundShape& shape = problem_.shapes[order_[i]];
+      Pattern pattern = grid_ && grid_->covers(shape) ? grid_->best(shape) : pricing_.best(shape, search_nodes_);
       if (pattern.most > shape.cost) ratio = shape.cost > 0 ? std::max(ratio, pattern.most / shape.cost) : kNever;
       if (!pattern.pods.empty())
-        found.emplace_back(-pattern.worth / std::max(shape.cost, 1e-12), std::pair(i, std::move(pattern)));
+        found.push_back({-pattern.worth / std::max(shape.cost, 1e-12), order_[i], std::move(pattern.pods)});
       if (i % 16 == 0 && stopped()) return false;
     }
     double sum = 0;
@@ -89,18 +164,22 @@ class ColumnGeneration {
       prices_ = prices;
       for (auto& one : prices_) one /= ratio;
     }
-    std::ranges::sort(found, {}, [](const auto& one) { return std::pair(one.first, one.second.first); });
+    std::ranges::sort(found, {}, [](const Found& one) { return std::pair(one.rank, one.shape); });
     if (found.size() > kMostColumns) found.resize(kMostColumns);
-    for (const auto& [rank, column] : found) add_column(column.second.pods, problem_.shapes[column.first].cost);
+    for (const auto& one : found) add_column(one.pods, problem_.shapes[one.shape].cost);
     return !found.empty();
   }
 
-  Model& model_;
   BoundProblem problem_;
+  std::optional<Grid> grid_;
+  Pricing pricing_{problem_};
+  std::vector<std::size_t> order_;  // of the shapes
   const BoundLimits& limits_;
   Simplex program_;
   std::vector<double> prices_;  // of the best bound, by class
   double best_;
+  std::size_t search_nodes_ = kFirstSearch;
+  std::int64_t grid_pods_ = kFirstGrid;
 };
 
 }  // namespace

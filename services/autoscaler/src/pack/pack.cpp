@@ -11,6 +11,8 @@ namespace qm::autoscaler::pack {
 namespace {
 
 constexpr double kClosed = 1e-6;  // a plan within this part of the bound is not improved further
+constexpr double kFirstSearch = 0.3, kBoundSearch = 0.8,
+                 kLastSearch = 0.985;  // ends of the phases, as parts of the time
 constexpr std::uint64_t kStepsWithTime = ~std::uint64_t{0};
 
 Nodes constructed(Model& model, NodeEditor& editor) {
@@ -28,25 +30,28 @@ Nodes constructed(Model& model, NodeEditor& editor) {
   return best;
 }
 
-/// Improves and bounds in turns: the bound may end the search, and the plan's nodes help the bound.
+/// Improves, bounds, and improves again unless the bound is reached: the plan's nodes help the bound.
 double searched(Model& model, NodeEditor& editor, Nodes& nodes, const Effort& effort) {
   if (!effort.stop) {
     const double target = model.resource_bound * (1 + kClosed);
     improve(editor, nodes, {model.pods, target, {}, {}});
-    return lower_bound(model, nodes, {0, 0, kNever, {}});
+    return lower_bound(model, nodes, {0, 0, 0, kNever, {}});
   }
-  double bound = model.resource_bound;
-  const auto phase = [&](double from, double to, double share) {
-    const double middle = from + (to - from) * share;
-    improve(editor, nodes,
-            {kStepsWithTime, bound * (1 + kClosed), [&] { return effort.stop() || effort.progress() >= middle; },
-             [&] { return std::max(0.0, (effort.progress() - from) / (middle - from)); }});
-    const double target = cost_of(nodes) / (1 + kClosed);
-    const auto done = [&] { return effort.stop() || effort.progress() >= to; };
-    bound = std::max(bound, lower_bound(model, nodes, {kStepsWithTime, 20'000, target, done}));
+  const double start = effort.progress();
+  const auto until = [&](double part) { return start + (1 - start) * part; };
+  const auto reached = [&](double part) {
+    return [&effort, end = until(part)] { return effort.stop() || effort.progress() >= end; };
   };
-  phase(0, 0.45, 0.25);
-  if (cost_of(nodes) > bound * (1 + kClosed)) phase(effort.progress(), 1.0, 0.98);
+  const auto search = [&](double from, double to, double bound) {
+    improve(editor, nodes,
+            {kStepsWithTime, bound * (1 + kClosed), reached(to),
+             [&effort, from, width = until(to) - from] { return std::max(0.0, (effort.progress() - from) / width); }});
+  };
+  search(start, kFirstSearch, model.resource_bound);
+  const double target = cost_of(nodes) / (1 + kClosed);
+  const double bound =
+      lower_bound(model, nodes, {kStepsWithTime, 1'000'000, 16'000'000, target, reached(kBoundSearch)});
+  search(effort.progress(), kLastSearch, bound);
   return bound;
 }
 

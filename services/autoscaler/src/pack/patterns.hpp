@@ -41,11 +41,24 @@ struct Pattern {
   double most = 0;  ///< no pattern of the shape is worth more, or more than its cost
 };
 
-/// The pattern of the shape with the highest worth at the prices of pods, if one is worth more than the shape costs.
-///
-/// Searches by branch and bound: multipliers of the resources, from the linear relaxation, bound what the rest of the
-/// room can be worth. After `nodes` steps `most` is the largest bound of what was not searched.
-[[nodiscard]] Pattern best_pattern(const BoundProblem& problem, const BoundShape& shape,
-                                   const std::vector<double>& price, std::size_t nodes);
+/// Searches patterns at prices of pods.
+class Pricing {
+ public:
+  explicit Pricing(const BoundProblem& problem) : problem_(problem) {}
+
+  void set(const std::vector<double>& price);
+  /// The pattern of the shape with the highest worth, if one is worth more than the shape costs.
+  ///
+  /// Searches by branch and bound: multipliers from the linear relaxation bound what the rest of the room can be
+  /// worth. After `nodes` steps `most` is the largest bound of what was not searched. Only some shapes are searched at
+  /// one set of prices; the others have a bound and no pattern.
+  [[nodiscard]] Pattern best(const BoundShape& shape, std::size_t nodes);
+
+ private:
+  const BoundProblem& problem_;
+  std::vector<double> price_;
+  std::vector<std::vector<double>> known_;  // multipliers of the resources, from earlier shapes
+  std::size_t relaxations_ = 0;
+};
 
 }  // namespace qm::autoscaler::pack
