@@ -38,7 +38,7 @@ class ColumnGeneration {
  public:
   ColumnGeneration(Model& model, const Nodes& plan, const BoundLimits& limits)
       : problem_(bound_problem(model, kMostClasses)),
-        grid_(Grid::make(problem_, kFirstGrid)),
+        grid_(limits.cells == 0 ? std::nullopt : Grid::make(problem_, kFirstGrid)),
         limits_(limits),
         best_(model.resource_bound) {
     std::vector<double> alone(problem_.classes.size(), 0);
@@ -76,7 +76,7 @@ class ColumnGeneration {
       grid_ = Grid::make(problem_, grid_pods_);
       if (grid_->cells() > cells) return true;
     }
-    if (search_nodes_ >= limits_.search_nodes) return false;
+    if (search_nodes_ * 8 > limits_.search_nodes) return false;
     search_nodes_ *= 8;
     return true;
   }

@@ -7,8 +7,8 @@ namespace qm::autoscaler::pack {
 
 struct BoundLimits {
   std::uint64_t rounds = 0;         ///< of the linear program
-  std::size_t search_nodes = 2000;  ///< of the search for one shape's best pattern, before it settles for a bound
-  std::size_t cells = 0;            ///< of the grid that solves small shapes, see grid.hpp
+  std::size_t search_nodes = 2000;  ///< at most, of the search for one shape's best pattern
+  std::size_t cells = 0;            ///< of the grid that solves small shapes, see grid.hpp; 0 = no grid
   double target = kNever;           ///< ends once the bound is at least this
   std::function<bool()> stop;
 };

@@ -7,7 +7,7 @@
 namespace qm::autoscaler::pack {
 namespace {
 
-constexpr std::size_t kMostOpen = 384;
+constexpr std::size_t kMostOpen = 192;
 constexpr double kEqual = 1e-9;
 
 /// Nodes with equal pods.

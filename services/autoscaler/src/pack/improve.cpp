@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <numeric>
-#include <random>
 
 namespace qm::autoscaler::pack {
 namespace {
 
 constexpr double kSame = 1e-9;
-constexpr std::size_t kMostWindow = 48;
+constexpr std::size_t kMostWindow = 32;
 constexpr std::size_t kMostForAnnealing = 1'500;  // nodes; more than that are not copied for each new best plan
 constexpr double kStartHeat = 0.03;               // of the mean cost of a node
 constexpr double kEndHeat = 0.0005;
@@ -46,7 +46,13 @@ class Improver {
   }
 
  private:
-  double uniform() { return static_cast<double>(random_() >> 11) * 0x1.0p-53; }
+  /// The xorshift generator of Marsaglia: a step draws some hundred numbers.
+  double uniform() {
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    return static_cast<double>(random_ >> 11) * 0x1.0p-53;
+  }
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(uniform() * static_cast<double>(n)); }
 
   void choose_window() {
@@ -164,7 +170,7 @@ class Improver {
   const ImproveLimits& limits_;
   double cost_, best_cost_;
   double heat_ = 0;
-  std::mt19937_64 random_{42};
+  std::uint64_t random_ = 0x2545f4914f6cdd1dULL;
   std::vector<std::size_t> window_;
   Nodes before_, opened_;
   std::vector<std::uint32_t> removed_;

@@ -6,7 +6,6 @@
 namespace qm::autoscaler::pack {
 namespace {
 
-constexpr std::uint32_t kUnknown = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kFastMasks = 1024;
 
 bool holds_load(const Load& room, const Load& load, std::size_t resources) {
@@ -60,10 +59,8 @@ std::uint32_t Masks::intern(const Bits& bits) {
   return found->second;
 }
 
-std::uint32_t Masks::both(std::uint32_t a, std::uint32_t b) {
-  if (a == b) return a;
+std::uint32_t Masks::intersected(std::uint32_t a, std::uint32_t b) {
   const bool fast = a < fast_.size() && b < fast_.size();
-  if (fast && fast_[a][b] != kUnknown) return fast_[a][b];
   if (!fast) {
     if (const auto found = both_.find(std::minmax(a, b)); found != both_.end()) return found->second;
   }
@@ -76,12 +73,6 @@ std::uint32_t Masks::both(std::uint32_t a, std::uint32_t b) {
     both_[std::minmax(a, b)] = number;
   }
   return number;
-}
-
-const ShapeTable& Masks::table(std::uint32_t mask) {
-  auto& slot = tables_[mask];
-  if (slot == nullptr) slot = std::make_unique<ShapeTable>(make(mask));
-  return *slot;
 }
 
 std::vector<std::size_t> Masks::offers(std::uint32_t mask) const {

@@ -39,15 +39,24 @@ class Masks {
   void build(const Offers& offers, std::vector<Load> room_of_type, std::vector<Family> families, double node_price,
              std::size_t resources);
   [[nodiscard]] std::uint32_t intern(const Bits& bits);
-  [[nodiscard]] std::uint32_t both(std::uint32_t a, std::uint32_t b);
+  [[nodiscard]] std::uint32_t both(std::uint32_t a, std::uint32_t b) {
+    if (a == b) return a;
+    if (a < fast_.size() && b < fast_.size() && fast_[a][b] != kUnknown) return fast_[a][b];
+    return intersected(a, b);
+  }
   /// The table of a set; it stays valid.
-  [[nodiscard]] const ShapeTable& table(std::uint32_t mask);
+  [[nodiscard]] const ShapeTable& table(std::uint32_t mask) {
+    if (tables_[mask] == nullptr) tables_[mask] = std::make_unique<ShapeTable>(make(mask));
+    return *tables_[mask];
+  }
   /// The offers of a set, ascending.
   [[nodiscard]] std::vector<std::size_t> offers(std::uint32_t mask) const;
   [[nodiscard]] std::size_t families() const { return families_.size(); }
   [[nodiscard]] const Load& room_of(std::size_t offer) const { return room_of_type_[offers_->list[offer].type]; }
 
  private:
+  static constexpr std::uint32_t kUnknown = std::numeric_limits<std::uint32_t>::max();
+  std::uint32_t intersected(std::uint32_t a, std::uint32_t b);
   [[nodiscard]] ShapeTable make(std::uint32_t mask) const;
 
   const Offers* offers_ = nullptr;

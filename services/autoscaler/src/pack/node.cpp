@@ -13,16 +13,14 @@ double cost_of(const Nodes& nodes) {
 std::size_t pods_on(const Node& node) { return static_cast<std::size_t>(node.load[2]); }
 
 double NodeEditor::room_value(std::uint32_t mask, std::size_t shape) {
+  if (mask < values_.size() && !values_[mask].empty()) return values_[mask][shape];
   if (mask >= values_.size()) values_.resize(mask + 1);
-  auto& values = values_[mask];
-  if (values.empty()) {
-    for (const auto& room : model_->masks.table(mask).room) {
-      double sum = 0;
-      for (std::size_t r = 0; r < model_->resources; ++r) sum += model_->value[r] * static_cast<double>(room[r]);
-      values.push_back(sum);
-    }
+  for (const auto& room : model_->masks.table(mask).room) {
+    double sum = 0;
+    for (std::size_t r = 0; r < model_->resources; ++r) sum += model_->value[r] * static_cast<double>(room[r]);
+    values_[mask].push_back(sum);
   }
-  return values[shape];
+  return values_[mask][shape];
 }
 
 bool NodeEditor::fits(const Node& node, std::uint32_t pod, Fit& out) {

@@ -11,6 +11,8 @@ namespace qm::autoscaler::pack {
 namespace {
 
 constexpr double kClosed = 1e-6;  // a plan within this part of the bound is not improved further
+constexpr std::size_t kPodsForAllRules = 5'000;
+constexpr std::uint64_t kFastRounds = 24;  // of the bound
 constexpr double kFirstSearch = 0.3, kBoundSearch = 0.8,
                  kLastSearch = 0.985;  // ends of the phases, as parts of the time
 constexpr std::uint64_t kStepsWithTime = ~std::uint64_t{0};
@@ -21,8 +23,8 @@ Nodes constructed(Model& model, NodeEditor& editor) {
                                      GreedyRule{Order::kLargestFirst, 0.8}, GreedyRule{Order::kRepellingFirst, 0.95}};
   Nodes best;
   double cost = kNever;
-  for (const auto& rule : kRules) {
-    Nodes nodes = greedy(model, editor, rule);
+  for (std::size_t i = 0; i < (model.pods <= kPodsForAllRules ? kRules.size() : 2); ++i) {
+    Nodes nodes = greedy(model, editor, kRules[i]);
     if (const double own = cost_of(nodes); own < cost) best = std::move(nodes), cost = own;
     if (cost <= model.resource_bound * (1 + kClosed)) return best;
   }
@@ -34,8 +36,10 @@ Nodes constructed(Model& model, NodeEditor& editor) {
 double searched(Model& model, NodeEditor& editor, Nodes& nodes, const Effort& effort) {
   if (!effort.stop) {
     const double target = model.resource_bound * (1 + kClosed);
-    improve(editor, nodes, {model.pods, target, {}, {}});
-    return lower_bound(model, nodes, {0, 0, 0, kNever, {}});
+    improve(editor, nodes, {std::max<std::uint64_t>(model.pods / 2, 400), target, {}, {}});
+    // Without a grid the bound of plain CPU and memory improves slowly, see bound.cpp.
+    const std::uint64_t rounds = model.pods > kPodsForAllRules ? 1 : model.resources > 3 ? kFastRounds : 3;
+    return lower_bound(model, nodes, {rounds, 0, 0, cost_of(nodes) / (1 + kClosed), {}});
   }
   const double start = effort.progress();
   const auto until = [&](double part) { return start + (1 - start) * part; };
