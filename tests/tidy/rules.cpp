@@ -93,7 +93,7 @@ const std::vector<Vendor>& vendors() {
       {{"spdlog/"}, {"libs/base/src/log.cpp"}, false, "qm/base/log.hpp"},
       {{"CLI/"},
        {"libs/rpc/src/settings.cpp", "fleet/main.cpp", "demo/checker/main.cpp", "demo/driver/src/options.cpp",
-        "demo/philly/main.cpp", "cli/", "services/placement/openb/main.cpp"},
+        "demo/philly/main.cpp", "cli/", "services/autoscaler/qm_pack/main.cpp", "services/placement/openb/main.cpp"},
        false,
        "qm::rpc::parse_settings of qm/rpc/process.hpp"},
       {{"yaml-cpp/"}, {"libs/config/src/"}, false, "qm/config/manifest.hpp"},
@@ -141,8 +141,7 @@ bool is_engine_source(const SourceFile& file) {
   return matches(file.path, "services/*/src/engine/") || matches(file.path, "services/*/src/data/") ||
          matches(file.path, "services/admission/src/queries/") ||
          matches(file.path, "services/admission/src/scheduler/") || matches(file.path, "services/placement/src/mig/") ||
-         matches(file.path, "services/placement/src/relayout/") ||
-         (file.under("libs/kube_rules/") && !file.is_test());
+         matches(file.path, "services/placement/src/relayout/") || (file.under("libs/kube_rules/") && !file.is_test());
 }
 
 // The public headers that engine sources include: they belong to the engine too.
@@ -398,6 +397,7 @@ const std::vector<Arrows>& arrows() {
       {"libs/apiserver/", {"base", "model"}},
       {"libs/catalog/", {"base", "model"}},
       {"libs/kube_rules/", {"base", "model"}},
+      {"libs/simplex/", {"base"}},
       {"libs/topology/", {"base", "kube_rules", "model"}},
       {"libs/metrics/", {"base"}},
       {"libs/http/", {"base"}},
@@ -414,10 +414,12 @@ const std::vector<Arrows>& arrows() {
       {"libs/rpc/", {"base", "clock", "config", "http", "kube", "metrics", "service", "settings", "proto", "wire"}},
       {"libs/replica/", {"base", "http", "kube", "metrics", "proto", "rpc", "service", "store"}},
       {"services/*/",
-       {"admission_policy", "base",  "bus", "catalog", "clock",   "cloud", "config",  "http",  "kube",     "kube_rules",
-        "metrics",          "model", "pg",  "proto",   "replica", "rpc",   "service", "settings", "store", "topology", "wire"}},
+       {"admission_policy", "base",    "bus",      "catalog", "clock", "cloud",   "config", "http",    "kube",
+        "kube_rules",       "metrics", "model",    "pg",      "proto", "replica", "rpc",    "service", "settings",
+        "simplex",          "store",   "topology", "wire"}},
       {"agent/",
-       {"base", "catalog", "clock", "cloud", "config", "http", "kube", "metrics", "model", "proto", "rpc", "settings", "wire"}},
+       {"base", "catalog", "clock", "cloud", "config", "http", "kube", "metrics", "model", "proto", "rpc", "settings",
+        "wire"}},
       {"cli/", {"admission_policy", "base", "clock", "config", "http", "kube", "model", "proto", "rpc", "wire"}},
       {"fleet/", {"apiserver", "base", "clock", "cloud", "config", "http", "model"}},
       {"fleet/test/", {"apiserver", "base", "clock", "cloud", "config", "http", "kube", "model"}},

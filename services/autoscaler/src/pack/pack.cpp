@@ -1,6 +1,6 @@
 // The plan is the cheapest of several constructions: greedy passes with different orders, and the rule of Karpenter.
 // It is then improved, a fixed number of steps a pod or until the caller ends the search, and bounded from below.
-#include "bound.hpp"
+#include "bound/bound.hpp"
 #include "qm/autoscaler/pack/plan.hpp"
 #include "search.hpp"
 
@@ -10,9 +10,9 @@
 namespace qm::autoscaler::pack {
 namespace {
 
-constexpr double kClosed = 1e-6;  // a plan within this part of the bound is not improved further
-constexpr std::size_t kPodsForAllRules = 5'000;
-constexpr std::uint64_t kFastRounds = 24;  // of the bound
+constexpr double kClosed = 1e-6;                 // a plan within this part of the bound is not improved further
+constexpr std::size_t kPodsForAllRules = 5'000;  // more pods get less search for each
+constexpr std::uint64_t kFastRounds = 24;        // of the bound
 constexpr double kFirstSearch = 0.3, kBoundSearch = 0.8,
                  kLastSearch = 0.985;  // ends of the phases, as parts of the time
 constexpr std::uint64_t kStepsWithTime = ~std::uint64_t{0};
@@ -36,7 +36,8 @@ Nodes constructed(Model& model, NodeEditor& editor) {
 double searched(Model& model, NodeEditor& editor, Nodes& nodes, const Effort& effort) {
   if (!effort.stop) {
     const double target = model.resource_bound * (1 + kClosed);
-    improve(editor, nodes, {std::max<std::uint64_t>(model.pods / 2, 400), target, {}, {}});
+    const std::uint64_t steps = model.pods <= kPodsForAllRules ? 2 * model.pods + 400 : model.pods / 2;
+    improve(editor, nodes, {steps, target, {}, {}});
     // Without a grid the bound of plain CPU and memory improves slowly, see bound.cpp.
     const std::uint64_t rounds = model.pods > kPodsForAllRules ? 1 : model.resources > 3 ? kFastRounds : 3;
     return lower_bound(model, nodes, {rounds, 0, 0, cost_of(nodes) / (1 + kClosed), {}});

@@ -9,7 +9,8 @@
 namespace qm::autoscaler::pack {
 namespace {
 
-constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
+constexpr const char* kNoAffinity = "no zone has both room for the pod and the pods of its pod affinity";
+constexpr std::size_t kNoPod = std::numeric_limits<std::size_t>::max();
 
 struct ZoneSpread {
   std::uint32_t group = 0;
@@ -25,9 +26,10 @@ struct Rules {
 
 struct Group {
   std::size_t last_spread = 0;  // one more than the index of the last pod that spreads over the group
-  std::size_t first_affine = kNobody;
+  std::size_t first_affine = kNoPod;
   bool repels = false;
-  ZoneSet homes = ~ZoneSet{0};  // zones that suit every pod that is attracted
+  ZoneSet homes = ~ZoneSet{0};        // zones that suit every pod that is attracted
+  std::size_t first_member = kNoPod;  // that has a home
   std::vector<std::int64_t> members, repelling;
   std::int64_t total = 0;
   std::int32_t zone = ZoneChoice::kAnyZone;  // of the pods that are attracted
@@ -64,6 +66,12 @@ class Chooser {
     if (groups_.empty()) return out;
     for (std::size_t i = 0; i < pods_.size(); ++i) {
       if (coupled(i)) out[i] = place(i);
+    }
+    // An attracted pod came first, and no member has joined it since.
+    for (std::size_t i = 0; i < pods_.size(); ++i) {
+      for (const auto number : rules_[rules_of_[i]].affinity) {
+        if (groups_[number].awaits_member && out[i].zone >= 0) out[i] = {ZoneChoice::kNoZone, kNoAffinity};
+      }
     }
     return out;
   }
@@ -109,6 +117,8 @@ class Chooser {
       groups_[group].homes &= shapes_[pods_[i].shape].homes;
     }
     for (const auto group : rules.anti) groups_[group].repels = true;
+    if (shapes_[pods_[i].shape].homes == 0) return;
+    for (const auto group : memberships(i)) groups_[group].first_member = std::min(groups_[group].first_member, i);
   }
 
   [[nodiscard]] const std::vector<std::uint32_t>& memberships(std::size_t i) const {
@@ -121,7 +131,7 @@ class Chooser {
     return std::ranges::any_of(memberships(i), [&](const auto number) {
       const Group& group = groups_[number];
       return group.last_spread > i || group.repels || group.awaits_member ||
-             (group.first_affine != kNobody && group.first_affine > i);
+             (group.first_affine != kNoPod && group.first_affine > i);
     });
   }
 
@@ -136,6 +146,8 @@ class Chooser {
         allowed &= bit(static_cast<std::size_t>(group.zone));
         continue;
       }
+      if (group.first_member == kNoPod) return 0;
+      if (group.total == 0) allowed &= shapes_[pods_[group.first_member].shape].homes;
       for (std::size_t z = 0; z < zones_ && group.total > 0; ++z) {
         if (group.members[z] == 0) allowed &= ~bit(z);
       }
@@ -181,7 +193,7 @@ class Chooser {
   ZoneChoice place(std::size_t i) {
     const ZonedShape& shape = shapes_[pods_[i].shape];
     const ZoneSet near = attracted(i, shape.homes);
-    if (near == 0) return {ZoneChoice::kNoZone, "no zone has both room for the pod and the pods of its pod affinity"};
+    if (near == 0) return {ZoneChoice::kNoZone, kNoAffinity};
     const ZoneSet apart = not_repelled(i, near);
     if (apart == 0) return {ZoneChoice::kNoZone, "every zone with room for the pod has pods of a zone anti-affinity"};
     const ZoneSet allowed = level(i, apart);

@@ -1,5 +1,5 @@
-// Problems of tests: a type, a pod and constraints in one line each.
 #pragma once
+// Problems of tests: a type, a pod and constraints in one line each.
 #include "qm/autoscaler/pack/plan.hpp"
 
 #include <string>

@@ -42,14 +42,14 @@ struct Effort {
 
 /// Chooses instances for the pending pods at the lowest cost that it finds, and proves a lower bound.
 ///
-/// The plan never costs more than the rule of Karpenter would, which puts each pod on the planned node with the
-/// fewest pods and chooses the instance type at the end.
+/// The plan never costs more than one by the rule of Karpenter. That rule puts each pod on the planned node with the
+/// fewest pods, and chooses the instance type at the end.
 ///
 /// Order    ties go to the smaller index of pod and type; equal problems give equal plans without Effort::stop.
 /// Threads  any; reads only its arguments.
-/// Fails    kInvalid: a pod has a constraint that the plan cannot respect (a pod affinity within a host, a topology key
-///          other than host and zone), or more than 12 resources are requested. kFailedPrecondition: the plan would
-///          exceed a limit of the NodePool.
+/// Fails    kInvalid: a pod has a pod affinity within hosts, or a constraint over a key other than host and zone.
+///          kInvalid: more than 12 resources are requested, or the offerings have more than 64 zones.
+///          kFailedPrecondition: the plan would exceed a limit of the NodePool.
 /// Cost     about 20 us a pod; pack_bench.cpp. With Effort::stop until it returns true, or until cost and bound meet.
 /// Source   docs/adr/0053-price-optimal-packing.md
 [[nodiscard]] Result<Plan> pack(const Problem& problem, const Effort& effort = {});

@@ -1,4 +1,4 @@
-#include "grid.hpp"
+#include "bound/grid.hpp"
 
 #include <algorithm>
 #include <map>

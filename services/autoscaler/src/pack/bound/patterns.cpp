@@ -1,4 +1,4 @@
-#include "patterns.hpp"
+#include "bound/patterns.hpp"
 
 #include "qm/simplex/simplex.hpp"
 

@@ -3,10 +3,10 @@
 // columns. Whatever the prices: divided by the largest ratio of a pattern's worth to its cost they are a feasible dual
 // solution, so the sum of the pods' prices is a lower bound (Farley, 1990). The prices that are tried lie between the
 // program's own and the best known ones, since the duals of a program with few columns oscillate.
-#include "bound.hpp"
+#include "bound/bound.hpp"
 
-#include "grid.hpp"
-#include "patterns.hpp"
+#include "bound/grid.hpp"
+#include "bound/patterns.hpp"
 #include "qm/simplex/simplex.hpp"
 
 #include <algorithm>

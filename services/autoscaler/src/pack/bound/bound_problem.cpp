@@ -1,4 +1,4 @@
-#include "patterns.hpp"
+#include "bound/patterns.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 #pragma once
-#include "patterns.hpp"
+#include "bound/patterns.hpp"
 
 #include <cstdint>
 #include <functional>
