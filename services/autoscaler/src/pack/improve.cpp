@@ -29,14 +29,16 @@ class Improver {
     const bool anneal = nodes_.size() <= kMostForAnnealing;
     const double mean = cost_ / static_cast<double>(nodes_.size());
     Nodes best = nodes_;
-    for (std::uint64_t step = 0; step < limits_.steps && best_cost_ > limits_.target; ++step) {
+    std::uint64_t moved = 0;
+    for (std::uint64_t step = 0; moved < limits_.pods && best_cost_ > limits_.target; ++step) {
       if (step % 16 == 0) {
         if (limits_.stop && limits_.stop()) break;
         const double done =
-            limits_.progress ? limits_.progress() : static_cast<double>(step) / static_cast<double>(limits_.steps);
+            limits_.progress ? limits_.progress() : static_cast<double>(moved) / static_cast<double>(limits_.pods);
         heat_ = anneal ? mean * kStartHeat * std::pow(kEndHeat / kStartHeat, std::min(done, 1.0)) : 0;
       }
       take_step();
+      moved += removed_.size();
       if (cost_ < best_cost_ - kSame) {
         best_cost_ = cost_;
         if (anneal) best = nodes_;

@@ -15,7 +15,7 @@ constexpr std::size_t kPodsForAllRules = 5'000;  // more pods get less search fo
 constexpr std::uint64_t kFastRounds = 24;        // of the bound
 constexpr double kFirstSearch = 0.3, kBoundSearch = 0.8,
                  kLastSearch = 0.985;  // ends of the phases, as parts of the time
-constexpr std::uint64_t kStepsWithTime = ~std::uint64_t{0};
+constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 Nodes constructed(Model& model, NodeEditor& editor) {
   using Order = GreedyRule::Order;
@@ -36,8 +36,8 @@ Nodes constructed(Model& model, NodeEditor& editor) {
 double searched(Model& model, NodeEditor& editor, Nodes& nodes, const Effort& effort) {
   if (!effort.stop) {
     const double target = model.resource_bound * (1 + kClosed);
-    const std::uint64_t steps = model.pods <= kPodsForAllRules ? 2 * model.pods + 400 : model.pods / 2;
-    improve(editor, nodes, {steps, target, {}, {}});
+    const std::uint64_t moves = model.pods <= kPodsForAllRules ? 28 * model.pods + 6'000 : 7 * model.pods;
+    improve(editor, nodes, {moves, target, {}, {}});
     // Without a grid the bound of plain CPU and memory improves slowly, see bound.cpp.
     const std::uint64_t rounds = model.pods > kPodsForAllRules ? 1 : model.resources > 3 ? kFastRounds : 3;
     return lower_bound(model, nodes, {rounds, 0, 0, cost_of(nodes) / (1 + kClosed), {}});
@@ -48,14 +48,13 @@ double searched(Model& model, NodeEditor& editor, Nodes& nodes, const Effort& ef
     return [&effort, end = until(part)] { return effort.stop() || effort.progress() >= end; };
   };
   const auto search = [&](double from, double to, double bound) {
-    improve(editor, nodes,
-            {kStepsWithTime, bound * (1 + kClosed), reached(to),
-             [&effort, from, width = until(to) - from] { return std::max(0.0, (effort.progress() - from) / width); }});
+    improve(editor, nodes, {kUnlimited, bound * (1 + kClosed), reached(to), [&effort, from, width = until(to) - from] {
+                              return std::max(0.0, (effort.progress() - from) / width);
+                            }});
   };
   search(start, kFirstSearch, model.resource_bound);
   const double target = cost_of(nodes) / (1 + kClosed);
-  const double bound =
-      lower_bound(model, nodes, {kStepsWithTime, 1'000'000, 16'000'000, target, reached(kBoundSearch)});
+  const double bound = lower_bound(model, nodes, {kUnlimited, 1'000'000, 16'000'000, target, reached(kBoundSearch)});
   search(effort.progress(), kLastSearch, bound);
   return bound;
 }

@@ -28,10 +28,10 @@ struct GreedyRule {
 [[nodiscard]] Nodes fewest_pods_first(Model& model, NodeEditor& editor, double limit);
 
 struct ImproveLimits {
-  std::uint64_t steps = 0;  ///< of removing and inserting some pods
-  double target = 0;        ///< ends once the cost is at most this
+  std::uint64_t pods = 0;  ///< removed and inserted again, over all steps
+  double target = 0;       ///< ends once the cost is at most this
   std::function<bool()> stop;
-  std::function<double()> progress;  ///< 0 to 1; the share of `steps` if empty
+  std::function<double()> progress;  ///< 0 to 1; the share of `pods` if empty
 };
 
 /// Improves the nodes by large-neighborhood search with simulated annealing: empties some nodes, removes some pods,
