@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace qm::autoscaler::pack {
 namespace {
@@ -36,10 +37,10 @@ Nodes constructed(Model& model, NodeEditor& editor) {
 double searched(Model& model, NodeEditor& editor, Nodes& nodes, const Effort& effort) {
   if (!effort.stop) {
     const double target = model.resource_bound * (1 + kClosed);
-    const std::uint64_t moves = model.pods <= kPodsForAllRules ? 28 * model.pods + 6'000 : 7 * model.pods;
+    const std::uint64_t moves = model.pods <= kPodsForAllRules ? 28 * model.pods + 6'000 : 5 * model.pods;
     improve(editor, nodes, {moves, target, {}, {}});
-    // Without a grid the bound of plain CPU and memory improves slowly, see bound.cpp.
-    const std::uint64_t rounds = model.pods > kPodsForAllRules ? 1 : model.resources > 3 ? kFastRounds : 3;
+    // Plain CPU and memory need a grid to get beyond the prices of resources, see bound/bound.cpp: that takes time.
+    const std::uint64_t rounds = model.pods > kPodsForAllRules || model.resources == 3 ? 1 : kFastRounds;
     return lower_bound(model, nodes, {rounds, 0, 0, cost_of(nodes) / (1 + kClosed), {}});
   }
   const double start = effort.progress();
@@ -70,10 +71,11 @@ std::int64_t preference(const Problem& problem, const std::vector<std::size_t>& 
 }
 
 /// Among the offers that hold the node's pods at its cost, the one that its pods prefer most; ties go to the first.
-PlannedNode launched(const Problem& problem, Model& model, const Node& node, std::vector<std::size_t> pods) {
+PlannedNode launched(const Problem& problem, Model& model, const Node& node, const std::vector<std::size_t>& offers,
+                     std::vector<std::size_t> pods) {
   std::size_t best = model.offers.list.size();
   std::int64_t most = 0;
-  for (const auto number : model.masks.offers(node.mask)) {
+  for (const auto number : offers) {
     const Offer& offer = model.offers.list[number];
     if (offer.price + model.node_price > node.cost) continue;
     const Load& room = model.masks.room_of(number);
@@ -105,6 +107,7 @@ Plan plan_of(const Problem& problem, Model& model, const Nodes& nodes) {
   Plan out;
   out.unplaced = std::move(model.unplaced);
   std::vector<std::size_t> next(model.classes.size(), 0);
+  std::map<std::uint32_t, std::vector<std::size_t>> offers;  // by mask
   for (const auto& node : nodes) {
     std::vector<std::size_t> pods;
     for (const auto& entry : node.entries) {
@@ -112,7 +115,9 @@ Plan plan_of(const Problem& problem, Model& model, const Nodes& nodes) {
       for (std::uint32_t i = 0; i < entry.count; ++i) pods.push_back(all[next[entry.number]++]);
     }
     std::ranges::sort(pods);
-    out.nodes.push_back(launched(problem, model, node, std::move(pods)));
+    const auto [found, fresh] = offers.try_emplace(node.mask);
+    if (fresh) found->second = model.masks.offers(node.mask);
+    out.nodes.push_back(launched(problem, model, node, found->second, std::move(pods)));
   }
   std::ranges::sort(out.nodes, {}, [](const PlannedNode& node) { return node.pods.front(); });
   for (const auto& node : out.nodes) out.price += problem.types[node.type].offerings[node.offering].price;

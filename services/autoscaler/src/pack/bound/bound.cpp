@@ -101,7 +101,7 @@ class ColumnGeneration {
   }
 
   /// The prices to start with: of each unit of a resource, and of each place that a cap allows on a node.
-  [[nodiscard]] std::vector<double> linear_prices() const {
+  std::vector<double> linear_prices() {
     const std::size_t resources = problem_.resources;
     std::vector<double> demand(resources + problem_.caps.size(), 0);
     for (const auto& one : problem_.classes) {
@@ -128,6 +128,7 @@ class ColumnGeneration {
     for (std::size_t i = 0, row = 0; i < demand.size(); ++i) {
       if (demand[i] > 0) unit[i] = std::max(0.0, -program.dual(row++)) / demand[i];
     }
+    pricing_.add({unit.begin(), unit.begin() + static_cast<std::ptrdiff_t>(resources)});
     std::vector<double> out;
     for (const auto& one : problem_.classes) {
       double price = one.caps.empty() ? 0 : unit[resources + one.caps.front()];
@@ -151,7 +152,9 @@ class ColumnGeneration {
     for (std::size_t i = 0; i < problem_.shapes.size(); ++i) {
       // In long strides, so that the shapes that are searched differ in size.
       const BoundShape& shape = problem_.shapes[order_[i]];
-      Pattern pattern = grid_ && grid_->covers(shape) ? grid_->best(shape) : pricing_.best(shape, search_nodes_);
+      const bool small = grid_ && grid_->covers(shape);
+      Pattern pattern = small ? grid_->best(shape) : pricing_.best(shape, search_nodes_);
+      if (small && pattern.most > shape.cost) pattern.most = std::min(pattern.most, pricing_.most(shape));
       if (pattern.most > shape.cost) ratio = shape.cost > 0 ? std::max(ratio, pattern.most / shape.cost) : kNever;
       if (!pattern.pods.empty())
         found.push_back({-pattern.worth / std::max(shape.cost, 1e-12), order_[i], std::move(pattern.pods)});

@@ -35,6 +35,13 @@ class PatternSearch {
     }
   }
 
+  /// The least that any of these multipliers charges for the room.
+  [[nodiscard]] double most(const std::vector<std::vector<double>>& known) const {
+    double out = items_.empty() ? 0 : kNever;
+    for (const auto& unit : known) out = std::min(out, charged(unit).most);
+    return out;
+  }
+
   /// `known` are multipliers that suited other shapes; new ones are added while `relaxations` allows.
   Pattern run(std::vector<std::vector<double>>& known, std::size_t& relaxations) {
     Pattern out;
@@ -244,6 +251,8 @@ void Pricing::set(const std::vector<double>& price) {
   price_ = price;
   relaxations_ = kMostRelaxations;
 }
+
+double Pricing::most(const BoundShape& shape) const { return PatternSearch(problem_, shape, price_, 0).most(known_); }
 
 Pattern Pricing::best(const BoundShape& shape, std::size_t nodes) {
   return PatternSearch(problem_, shape, price_, nodes).run(known_, relaxations_);

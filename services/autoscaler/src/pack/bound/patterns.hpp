@@ -53,6 +53,10 @@ class Pricing {
   /// worth. After `nodes` steps `most` is the largest bound of what was not searched. Only some shapes are searched at
   /// one set of prices; the others have a bound and no pattern.
   [[nodiscard]] Pattern best(const BoundShape& shape, std::size_t nodes);
+  /// What no pattern of the shape exceeds, by the multipliers known so far.
+  [[nodiscard]] double most(const BoundShape& shape) const;
+  /// Adds multipliers of the resources.
+  void add(std::vector<double> unit) { known_.push_back(std::move(unit)); }
 
  private:
   const BoundProblem& problem_;
