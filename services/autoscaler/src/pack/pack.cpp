@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kClosed = 1e-6;                 // a plan within this part of the bound is not improved further
 constexpr std::size_t kPodsForAllRules = 5'000;  // more pods get less search for each
+constexpr std::size_t kPodsOfClass = 32;         // with so many equal pods, a greedy pass takes little time
 constexpr std::uint64_t kFastRounds = 24;        // of the bound
 constexpr double kFirstSearch = 0.3, kBoundSearch = 0.8,
                  kLastSearch = 0.985;  // ends of the phases, as parts of the time
@@ -20,11 +21,14 @@ constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 Nodes constructed(Model& model, NodeEditor& editor) {
   using Order = GreedyRule::Order;
-  static constexpr std::array kRules{GreedyRule{Order::kGpusFirst, 0.0}, GreedyRule{Order::kRepellingFirst, 0.8},
+  static constexpr std::array kRules{GreedyRule{Order::kRepellingFirst, 0.8}, GreedyRule{Order::kGpusFirst, 0.0},
                                      GreedyRule{Order::kLargestFirst, 0.8}, GreedyRule{Order::kRepellingFirst, 0.95}};
+  // The second is the plain greedy by price, which is hard to beat where pods request GPUs.
+  const bool quick = model.pods <= kPodsForAllRules || model.classes.size() * kPodsOfClass <= model.pods;
+  const std::size_t rules = quick ? kRules.size() : model.resources > 3 ? 2 : 1;
   Nodes best;
   double cost = kNever;
-  for (std::size_t i = 0; i < (model.pods <= kPodsForAllRules ? kRules.size() : 2); ++i) {
+  for (std::size_t i = 0; i < rules; ++i) {
     Nodes nodes = greedy(model, editor, kRules[i]);
     if (const double own = cost_of(nodes); own < cost) best = std::move(nodes), cost = own;
     if (cost <= model.resource_bound * (1 + kClosed)) return best;
