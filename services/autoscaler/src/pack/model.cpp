@@ -8,14 +8,11 @@
 #include "zones.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <unordered_map>
 
 namespace qm::autoscaler::pack {
 namespace {
-
-constexpr std::uint32_t kUnset = std::numeric_limits<std::uint32_t>::max();
 
 /// Pods with equal requests and node constraints.
 struct PodShape {
@@ -23,7 +20,6 @@ struct PodShape {
   Load load{};
   std::uint32_t rule = 0;  // node constraints
   std::uint32_t mask = 0;
-  std::uint32_t tolerated = 1;
 };
 
 class ModelBuilder {
@@ -107,7 +103,7 @@ class ModelBuilder {
       key.assign(reinterpret_cast<const char*>(load.data()), out_.resources * sizeof(load[0]));
       key += std::to_string(rule->second);
       const auto [shape, fresh_shape] = shapes.emplace(key, static_cast<std::uint32_t>(shapes.size()));
-      if (fresh_shape) shapes_.push_back({&pod, load, rule->second, 0, 1});
+      if (fresh_shape) shapes_.push_back({&pod, load, rule->second, 0});
       key.clear();
       append_key(key, pod.name_space);
       for (const auto& [name, value] : pod.labels) append_key(key, name), append_key(key, value);

@@ -20,7 +20,7 @@ namespace {
 constexpr double kProven = 1 - 1e-9;  // a bound is lowered by this factor, far more than its sums can be wrong
 constexpr std::size_t kMostClasses = 160;
 constexpr std::size_t kMostColumns = 60;  // new ones per round
-constexpr std::size_t kFirstSearch = 256;
+constexpr std::size_t kFirstNodes = 256;
 constexpr std::int64_t kFirstGrid = 18;  // pods on a node
 
 using Pods = std::vector<std::pair<std::size_t, std::int64_t>>;
@@ -181,7 +181,7 @@ class ColumnGeneration {
   Simplex program_;
   std::vector<double> prices_;  // of the best bound, by class
   double best_;
-  std::size_t search_nodes_ = kFirstSearch;
+  std::size_t search_nodes_ = kFirstNodes;
   std::int64_t grid_pods_ = kFirstGrid;
 };
 
