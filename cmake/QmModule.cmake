@@ -65,7 +65,7 @@ endfunction()
 # Engines and the libraries of their decisions: their files are large and compiled for speed.
 set(QM_ENGINES qm_admission_kueue qm_admission_volcano qm_admission_forecast qm_admission_engine qm_placement_pack qm_placement_gang
   qm_placement_bound qm_placement_engine qm_placement_mig qm_placement_relayout qm_placement_plan
-  qm_autoscaler_engine qm_telemetry_engine qm_cost_engine)
+  qm_autoscaler_pack qm_autoscaler_engine qm_telemetry_engine qm_cost_engine)
 # Shells, programs around them, and libraries that only tests and replays link.
 set(QM_SHELLS qm_admission_codec qm_admission qm_admission_webhook qm_admission_webhook_service qm_placement qm_autoscaler qm_telemetry
   qm_cost qm_sim qm_kueue_vectors qm_openb qm_testing qm-demo)

@@ -8,7 +8,7 @@
 
 #include "alike.hpp"
 #include "pattern.hpp"
-#include "simplex.hpp"
+#include "qm/simplex/simplex.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,13 +1,13 @@
 // The initial basis is the slack of each row (or its shortfall variable), so a feasible solution
 // exists from the start. The limits are perturbed by tiny amounts: many patterns are equally good,
 // and without the perturbation the method could cycle.
-#include "simplex.hpp"
+#include "qm/simplex/simplex.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-namespace qm::placement::bound {
+namespace qm {
 namespace {
 
 constexpr double kWorthwhile = 1e-9;
@@ -36,7 +36,15 @@ std::size_t Simplex::add_at_least(double least, double penalty) {
   return number;
 }
 
-void Simplex::add_column(double worth, Entries entries) { columns_.push_back({worth, std::move(entries), false}); }
+std::size_t Simplex::add_column(double worth, Entries entries) {
+  columns_.push_back({worth, std::move(entries), false});
+  return columns_.size() - 1;
+}
+
+double Simplex::amount(std::size_t column) const {
+  const auto found = std::find(basis_.begin(), basis_.end(), column);
+  return found == basis_.end() || amounts_.empty() ? 0 : amounts_[static_cast<std::size_t>(found - basis_.begin())];
+}
 
 double Simplex::reduced(double worth, const Entries& entries) const {
   for (const auto& [row, factor] : entries) worth -= duals_[row] * factor;
@@ -138,4 +146,4 @@ bool Simplex::solve(const std::function<bool()>& stop) {
   }
 }
 
-}  // namespace qm::placement::bound
+}  // namespace qm

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace qm::placement::bound {
+namespace qm {
 
 /// Maximizes a linear function of nonnegative columns, subject to rows. Columns may be added after
 /// a solution; the next solve starts from the last basis.
@@ -20,11 +20,14 @@ class Simplex {
   std::size_t add_at_most(double most);
   /// Adds a row whose value is at least `least`; each missing unit costs `penalty`.
   std::size_t add_at_least(double least, double penalty);
-  void add_column(double worth, Entries entries);
+  /// Returns the number of the column, for amount().
+  std::size_t add_column(double worth, Entries entries);
   /// Returns false if `stop` returned true or if numerical errors prevent a further step. The duals
   /// are then those of the last step.
   bool solve(const std::function<bool()>& stop);
   [[nodiscard]] double value() const;
+  /// What the last solution takes of the column.
+  [[nodiscard]] double amount(std::size_t column) const;
   /// What one more unit of the row's limit would add. Positive for "at most", negative for "at
   /// least".
   [[nodiscard]] double dual(std::size_t row) const { return duals_[row]; }
@@ -51,4 +54,4 @@ class Simplex {
   std::vector<double> duals_;
 };
 
-}  // namespace qm::placement::bound
+}  // namespace qm
