@@ -262,19 +262,23 @@ void read_kubelet(const Cursor& at, NodeClass& out) {
   pairs(kubelet.eviction_soft_grace, kubelet.eviction_soft, "evictionSoftGracePeriod", "evictionSoft");
 }
 
-void read_metadata_options(const Cursor& at, NodeClass& out) {
+const Table<NodeClassMetadata>& metadata_table() {
   using M = NodeClassMetadata;
   static const Table<M> table{one_of("httpEndpoint", &M::endpoint, {"enabled", "disabled"}),
                               one_of("httpProtocolIPv6", &M::ipv6, {"enabled", "disabled"}),
                               integer("httpPutResponseHopLimit", &M::hop_limit, 1, 64),
                               one_of("httpTokens", &M::tokens, {"required", "optional"})};
-  read_object(at, table, out.metadata);
+  return table;
+}
+
+const Table<NodeClass>& placement_group_table() {
+  static const Table<NodeClass> table{text("id", &NodeClass::placement_group_id),
+                                      text("name", &NodeClass::placement_group_name)};
+  return table;
 }
 
 void read_placement_group(const Cursor& at, NodeClass& out) {
-  static const Table<NodeClass> table{text("id", &NodeClass::placement_group_id),
-                                      text("name", &NodeClass::placement_group_name)};
-  read_object(at, table, out);
+  read_object(at, placement_group_table(), out);
   if (at.value->is_object() && out.placement_group_id.empty() == out.placement_group_name.empty())
     at.error("needs exactly one of id and name", "keep the one that identifies the group");
 }
@@ -358,7 +362,9 @@ Table<NodeClass> node_class_table(bool beta) {
           schema::one_of({"RAID0"})),
       maybe("detailedMonitoring", &C::detailed_monitoring),
       maybe("associatePublicIPAddress", &C::public_ip),
-      custom<C>("metadataOptions", read_metadata_options),
+      custom<C>(
+          "metadataOptions", [](const Cursor& at, C& out) { read_object(at, metadata_table(), out.metadata); },
+          object_schema(metadata_table())),
       text("context", &C::context)};
   if (!beta) {
     spec.push_back(terms("capacityReservationSelectorTerms", &C::reservations,
@@ -366,7 +372,7 @@ Table<NodeClass> node_class_table(bool beta) {
                           one_of("instanceMatchCriteria", &T::match_criteria, {"open", "targeted"})},
                          {{"tags", "id", "instanceMatchCriteria"}, {"id"}, false}));
     spec.push_back(custom<C>("kubelet", read_kubelet, object_schema(kubelet_table())));
-    spec.push_back(custom<C>("placementGroupSelector", read_placement_group));
+    spec.push_back(custom<C>("placementGroupSelector", read_placement_group, object_schema(placement_group_table())));
     spec.push_back(group<C>("enclaveOptions", {boolean("enabled", &C::enclave)}));
     spec.push_back(kept<C>("ipPrefixCount"));
     spec.push_back(kept<C>("networkInterfaces"));

@@ -1,6 +1,7 @@
 // EC2NodeClass: the effect of each field, and the error for each invalid value.
 #include "qm/config/node_class.hpp"
 
+#include "qm/config/crd.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/testing.hpp"
 
@@ -8,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
+#include <sstream>
 
 namespace qm::config {
 namespace node_class_test {
@@ -166,6 +169,32 @@ TEST(NodeClasses, TheReferenceManifestsAreReadWithoutLoss) {
     EXPECT_EQ(read->metadata.hop_limit, hops);
     EXPECT_EQ(!read->user_data.empty(), scripted);
   }
+}
+
+/// The leaves of a schema: "kubelet.maxPods", "subnetSelectorTerms[].tags".
+void add_leaves(const Json& schema, const std::string& path, std::set<std::string>& out) {
+  if (schema["properties"].size() > 0) {
+    for (const auto& [name, field] : schema["properties"].members())
+      add_leaves(field, path.empty() ? name : path + "." + name, out);
+  } else if (schema["items"]["properties"].size() > 0) {
+    add_leaves(schema["items"], path + "[]", out);
+  } else {
+    out.insert(path);
+  }
+}
+
+TEST(NodeClasses, ThePageHasEachFieldOfTheTable) {
+  std::set<std::string> known, listed;
+  const Json definition = node_class_crd();
+  for (const Json& version : definition["spec"]["versions"].items()) {
+    if (version["name"].string() == "v1") add_leaves(version.path("schema.openAPIV3Schema.properties.spec"), "", known);
+  }
+  std::istringstream page(testing::read_file(std::string(QM_SOURCE_DIR) + "/docs/fields.md"));
+  for (std::string line; std::getline(page, line);) {
+    constexpr std::string_view kRow = "| EC2NodeClass | `spec.";
+    if (line.starts_with(kRow)) listed.insert(line.substr(kRow.size(), line.find('`', kRow.size()) - kRow.size()));
+  }
+  EXPECT_EQ(listed, known);
 }
 
 TEST(NodeClasses, TheFirstVersionDiffers) {
