@@ -51,7 +51,7 @@ class Folder {
   void add(const Pool& p) {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
-        p.limit_nodes, p.replicas);
+        p.limit_nodes, p.replicas, p.not_ready);
   }
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,

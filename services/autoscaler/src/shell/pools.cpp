@@ -1,10 +1,10 @@
 // Converts NodePools to the engine's form: the requirements are compared with the labels of a node of each type in the
 // catalog.
+#include "manifests.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/base/parse.hpp"
 #include "qm/catalog/catalog.hpp"
-#include "qm/config/manifest.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -37,11 +37,7 @@ std::optional<std::string> label_of(const catalog::Type& t, std::string_view key
   const auto after = std::find_if(digit, family.end(), [](unsigned char c) { return std::isdigit(c) == 0; });
   if (key == words::kInstanceType) return std::string(t.name);
   if (key == "kubernetes.io/os") return "linux";
-  // Graviton families have a g after the generation; so does the Grace of a superchip.
-  if (key == "kubernetes.io/arch") {
-    const bool arm = (after != family.end() && *after == 'g') || family.find("-gb") != std::string_view::npos;
-    return arm ? "arm64" : "amd64";
-  }
+  if (key == "kubernetes.io/arch") return architecture_of(t.name) == "arm64" ? "arm64" : "amd64";
   if (key == words::kGpuProduct) return t.gpus == 0 ? std::nullopt : std::optional(std::string(t.gpu_product));
   constexpr std::string_view prefix = "karpenter.k8s.aws/instance-";
   if (!key.starts_with(prefix)) return std::nullopt;
@@ -209,17 +205,9 @@ Pool pool_from(const config::NodePool& from) {
 }
 
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths) {
+  QM_ASSIGN(const auto read, typed_manifests<config::NodePool>(paths));
   std::vector<Pool> pools;
-  for (const auto& path : paths) {
-    const auto loaded = config::load_path(path);
-    for (const auto& d : loaded.diagnostics) {
-      if (d.severity == config::Diagnostic::Severity::kError)
-        return fail(Error{Code::kInvalid, d.to_string(), d.field, d.remedy});
-    }
-    for (const auto& object : loaded.objects) {
-      if (const auto* pool = std::get_if<config::NodePool>(&object.typed)) pools.push_back(pool_from(*pool));
-    }
-  }
+  for (const auto& pool : read) pools.push_back(pool_from(pool));
   QM_TRY(one_pool_for_each_group(pools));
   return pools;
 }

@@ -61,6 +61,7 @@ st::Pool message(const Pool& p) {
   }
   if (p.limit_nodes >= 0) row.set_limit_nodes(p.limit_nodes);
   if (p.replicas >= 0) row.set_replicas(p.replicas);
+  row.set_not_ready(p.not_ready);
   return row;
 }
 
@@ -89,6 +90,7 @@ Pool pool_of(const st::Pool& row) {
   }
   if (row.has_limit_nodes()) p.limit_nodes = row.limit_nodes();
   if (row.has_replicas()) p.replicas = row.replicas();
+  p.not_ready = row.not_ready();
   return p;
 }
 

@@ -234,6 +234,7 @@ Pool pool() {
   p.consolidate_after = seconds(90);
   p.not_zones = {"z9"};
   p.limit_nodes = 40;
+  p.not_ready = "EC2NodeClass gpu does not exist";
   LabelRule rule{"disk", false, {"slow"}, 3, 9, true, false};
   p.rules = {rule, {"team2", true, {"blue"}, {}, {}, true, false}, {"zap", false, {}, {}, {}, false, true}};
   return p;

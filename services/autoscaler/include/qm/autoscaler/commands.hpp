@@ -47,6 +47,7 @@ struct Pool {
   std::vector<LabelRule> rules;   ///< for the user's own labels, by key
   std::int64_t limit_nodes = -1;  ///< -1 = no limit
   std::int64_t replicas = -1;     ///< static: number of instances, independent of demand; -1 = by demand
+  std::string not_ready;          ///< why nothing can be launched from it, with the remedy; empty = it is ready
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };

@@ -135,8 +135,10 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
                                       std::string* why) const {
   std::vector<const Pool*> pools;
   // A static pool has its instances independent of demand, and no others.
+  const Pool* unready = nullptr;
   for (const auto& [name, pool] : tables_.pools) {
-    if (!pool.is_static()) pools.push_back(&pool);
+    if (!pool.is_static() && pool.not_ready.empty()) pools.push_back(&pool);
+    if (!pool.is_static() && !pool.not_ready.empty() && unready == nullptr) unready = &pool;
   }
   std::stable_sort(pools.begin(), pools.end(), [](const Pool* a, const Pool* b) { return a->weight > b->weight; });
   bool fits = false, large = false, blocked = false, zoneless = false;
@@ -186,8 +188,10 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
   if (why != nullptr) {
     std::vector<std::string> limits;
     for (const auto& [key, one] : limited) limits.push_back(one.second);
-    *why = pools.empty() ? (tables_.pools.size() == 0 ? "no NodePool is configured"
-                                                      : "each NodePool is static: spec.replicas is set")
+    // Of several reasons, the one that a NodePool is not used may hide that its instances would fit.
+    *why = !fits && unready != nullptr ? fmt::format("NodePool {} is not used: {}", unready->name, unready->not_ready)
+           : pools.empty()             ? (tables_.pools.size() == 0 ? "no NodePool is configured"
+                                                                    : "each NodePool is static: spec.replicas is set")
            : !fits && zoneless
                ? "the NodePools exclude every zone that is known; allow one in spec.template.spec.requirements"
            : !fits && !contested.empty()
@@ -207,6 +211,10 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
 std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const {
   std::optional<Offer> best;
   std::string reason = "it allows no instance type, capacity type and zone that exist";
+  if (!pool.not_ready.empty()) {
+    if (why != nullptr) *why = pool.not_ready;
+    return best;
+  }
   const auto labels = chosen_labels(pool, {});
   for (const auto& type_name : pool.instance_types) {
     const InstanceType* t = facts_.type(type_name);

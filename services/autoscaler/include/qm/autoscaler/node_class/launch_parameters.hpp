@@ -30,9 +30,9 @@ struct Machine {
 /// The parameters of RunInstances for an instance of a class, without its client token. Equal arguments give equal
 /// parameters.
 ///
-/// Fails    kInvalid, `field` is the one of the class: no image for the architecture or accelerator, no subnet in the
-///          zone, no security group in its VPC, user data that cannot be merged or is too long. kExhausted: no free
-///          address in the subnets of the zone.
+/// Fails    kInvalid with the field of the class: no image for the architecture or accelerator, or no subnet in the
+///          zone. Also: no security group in its VPC; user data that cannot be merged or is too long; too many tags.
+///          kExhausted: no free address in the subnets of the zone.
 /// Threads  any.
 [[nodiscard]] Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved,
                                                                const ClusterIdentity& cluster, const Machine& machine);
