@@ -234,10 +234,25 @@ Pool pool() {
   p.consolidate_after = seconds(90);
   p.not_zones = {"z9"};
   p.limit_nodes = 40;
-  p.not_ready = "EC2NodeClass gpu does not exist";
   LabelRule rule{"disk", false, {"slow"}, 3, 9, true, false};
   p.rules = {rule, {"team2", true, {"blue"}, {}, {}, true, false}, {"zap", false, {}, {}, {}, false, true}};
   return p;
+}
+
+TEST(Rows, APoolThatIsNotReadyLaunchesNothingAndComesBack) {
+  Stored s;
+  DemandUpdated::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
+  item.pod_sets[0].shape.gpu.whole = 8;
+  Pool unready = pool();
+  unready.not_ready = "EC2NodeClass gpu does not exist";
+  s.step({PoolsApplied{{unready}}, DemandUpdated{{item}}}, kNow);
+  EXPECT_TRUE(s.last.intents.empty());
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+  const auto ready_digest = s.engine.digest();
+  unready.not_ready = "another reason";
+  s.step({PoolsApplied{{unready}}}, kNow + seconds(1));
+  EXPECT_NE(s.engine.digest(), ready_digest);
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 }
 
 TEST(Rows, OfEveryTableComeBack) {
