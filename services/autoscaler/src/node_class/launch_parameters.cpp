@@ -43,10 +43,12 @@ Result<const cloud::Subnet*> subnet_for(const ResolvedClass& resolved, const Mac
     full = true;
   }
   if (full) {
-    return refused(Code::kExhausted, resolved.node_class, "subnetSelectorTerms",
-                   fmt::format("no subnet has a free address{}",
-                               machine.zone.empty() ? std::string() : " in zone " + machine.zone),
-                   "add a subnet, or wait until addresses are released");
+    auto out = refused(Code::kExhausted, resolved.node_class, "subnetSelectorTerms",
+                       fmt::format("no subnet has a free address{}",
+                                   machine.zone.empty() ? std::string() : " in zone " + machine.zone),
+                       "add a subnet, or wait until addresses are released");
+    out.value().field = "capacity";  // another zone may have one, as after a refusal of EC2
+    return out;
   }
   return refused(Code::kInvalid, resolved.node_class, "subnetSelectorTerms",
                  fmt::format("none of its {} subnets is in zone {}, they are in {}", resolved.subnets.size(),
@@ -129,6 +131,16 @@ cloud::Tags tags_of(const NodeClass& node_class, const ClusterIdentity& cluster,
 }
 
 }  // namespace
+
+void count_launch(ResolvedClass& resolved, const cloud::InstanceRequest& request) {
+  for (cloud::Subnet& subnet : resolved.subnets) {
+    if (subnet.id == request.subnet) --subnet.free_addresses;
+  }
+  for (cloud::CapacityReservation& reservation : resolved.reservations) {
+    if (reservation.id == request.capacity_reservation) --reservation.available;
+  }
+  sort_subnets(resolved.subnets);
+}
 
 Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved, const ClusterIdentity& cluster,
                                                  const Machine& machine) {

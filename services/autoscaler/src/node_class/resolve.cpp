@@ -102,6 +102,10 @@ std::string_view name_of(Accelerator accelerator) {
   return accelerator == Accelerator::kNvidia ? "nvidia" : accelerator == Accelerator::kNeuron ? "neuron" : "standard";
 }
 
+void sort_subnets(std::vector<cloud::Subnet>& subnets) {
+  std::ranges::sort(subnets, {}, [](const cloud::Subnet& one) { return std::pair(-one.free_addresses, one.id); });
+}
+
 std::string words_of(const NodeClassTerm& term) {
   std::vector<std::string> parts;
   const auto add = [&](std::string_view name, const std::string& value) {
@@ -135,7 +139,7 @@ ResolvedClass resolve(const NodeClass& node_class, const Inventory& inventory, s
         "correct amiSelectorTerms, or share the image with this account");
   }
   out.subnets = selected(node_class.subnets, inventory.subnets);
-  std::ranges::stable_sort(out.subnets, std::greater(), &cloud::Subnet::free_addresses);
+  sort_subnets(out.subnets);
   if (out.subnets.empty()) {
     fault("SubnetsReady", "subnetSelectorTerms", "no subnet matches " + words_of_all(node_class.subnets),
           "tag a subnet, or correct subnetSelectorTerms");

@@ -104,6 +104,25 @@ TEST(LaunchParameters, TheSubnetIsInTheZoneAndHasTheMostFreeAddresses) {
   EXPECT_EQ(refused.error().code, Code::kExhausted);
 }
 
+TEST(LaunchParameters, LaunchesBeforeTheNextResolutionShareTheAddressesOfTheZone) {
+  auto has = account();
+  has.subnets[0].free_addresses = 2;
+  has.subnets[1].free_addresses = 3;
+  auto resolved = resolve(class_of(), has, "1.31");
+  std::vector<std::string> used;
+  for (int i = 0; i < 5; ++i) {
+    const auto request = launch_parameters(resolved, cluster_of_tests(), machine_of("m5.large", "us-east-1a"));
+    ASSERT_TRUE(request) << request.error().to_string();
+    used.push_back(request->subnet);
+    count_launch(resolved, *request);
+  }
+  EXPECT_THAT(used, ElementsAre("subnet-a2", "subnet-a1", "subnet-a2", "subnet-a1", "subnet-a2"));
+  const auto full = launch_parameters(resolved, cluster_of_tests(), machine_of("m5.large", "us-east-1a"));
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, Code::kExhausted);
+  EXPECT_EQ(full.error().field, "capacity") << "the offering is blocked for a while, as after a refusal of EC2";
+}
+
 TEST(LaunchParameters, SecurityGroupsAreOfTheVpcOfTheSubnet) {
   auto has = account();
   for (auto& group : has.security_groups) group.vpc = "vpc-2";

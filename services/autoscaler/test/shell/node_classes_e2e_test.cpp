@@ -1,7 +1,10 @@
 // EC2NodeClasses on the fleet's API server and account: resolved, their status written, and instances launched.
 #include "qm/autoscaler/node_classes.hpp"
 
+#include "qm/autoscaler/cluster.hpp"
 #include "qm/autoscaler/shell.hpp"
+#include "qm/bus/bus.hpp"
+#include "qm/store/memory.hpp"
 #include "qm/testing/testing.hpp"
 
 #include <gmock/gmock.h>
@@ -118,6 +121,41 @@ TEST_F(NodeClassesOnTheFleet, AreResolvedAtEachChangeAndTheirStatusIsWritten) {
   ASSERT_TRUE(client_->remove(kNodeClasses, "", "gpu", {}));
   EXPECT_TRUE(qm::testing::wait_until(
       [&] { return watch_->why_not_ready("gpu").find("does not exist") != std::string::npos; }));
+}
+
+TEST_F(NodeClassesOnTheFleet, ANodePoolIsUsedOnceItsClassIsReady) {
+  watch();
+  Executor executor(*client_, *aws_, Driver::kEc2, "east");
+  service::Host host(host_options("east"), std::make_unique<Shell>(std::make_unique<Engine>(catalog_types()), Codec{}),
+                     store::open_memory(store::make_memory_disk()), *bus::make_bus("memory:classes"), clock_,
+                     &executor);
+  ASSERT_TRUE(host.open());
+  ASSERT_TRUE(Cluster::begin(host));
+  host.start();
+  Cluster cluster(*client_, host, clock_, {{}, {}, "east", watch_.get(), [] {}});
+  cluster.start();
+  const Json pool = *Json::parse(
+      R"({"apiVersion":"karpenter.sh/v1","kind":"NodePool","metadata":{"name":"p"},"spec":{"template":{"spec":{)"
+      R"("requirements":[{"key":"node.kubernetes.io/instance-type","operator":"In","values":["p5.48xlarge"]}],)"
+      R"("nodeClassRef":{"group":"karpenter.k8s.aws","kind":"EC2NodeClass","name":"gpu"}}}}})");
+  ASSERT_TRUE(client_->create(kube::resources::kNodePools, "", pool));
+  const auto not_ready = [&] {
+    std::string out = "no pool";
+    host.read([&](const service::Shell& shell) {
+      if (const Pool* found = engine_of(shell).tables().pools.find("p")) out = found->not_ready;
+    });
+    return out;
+  };
+  EXPECT_TRUE(qm::testing::wait_until([&] { return not_ready().find("gpu does not exist") != std::string::npos; }))
+      << not_ready();
+  create("none");
+  EXPECT_TRUE(qm::testing::wait_until([&] { return not_ready().find("no subnet matches") != std::string::npos; }))
+      << not_ready();
+  ASSERT_TRUE(client_->remove(kNodeClasses, "", "gpu", {}));
+  create("quartermaster");
+  EXPECT_TRUE(qm::testing::wait_until([&] { return not_ready().empty(); })) << not_ready();
+  cluster.stop();
+  host.stop();
 }
 
 TEST_F(NodeClassesOnTheFleet, AnInstanceIsLaunchedWithTheParametersOfItsClass) {

@@ -53,8 +53,8 @@ class NodeClassWatch {
   [[nodiscard]] bool settled() const;
   /// Why no instance of the class can be launched, with the remedy; empty if it is ready.
   [[nodiscard]] std::string why_not_ready(const std::string& node_class) const;
-  [[nodiscard]] Result<cloud::InstanceRequest> launch_parameters(const std::string& node_class,
-                                                                 const Machine& machine) const;
+  /// The parameters of a launch, which counts against free addresses until the class is resolved again.
+  [[nodiscard]] Result<cloud::InstanceRequest> launch_parameters(const std::string& node_class, const Machine& machine);
 
  private:
   struct Entry {

@@ -32,10 +32,14 @@ struct Machine {
 ///
 /// Fails    kInvalid with the field of the class: no image for the architecture or accelerator, or no subnet in the
 ///          zone. Also: no security group in its VPC; user data that cannot be merged or is too long; too many tags.
-///          kExhausted: no free address in the subnets of the zone.
+///          kExhausted with the field "capacity": no free address in the subnets of the zone.
 /// Threads  any.
 [[nodiscard]] Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved,
                                                                const ClusterIdentity& cluster, const Machine& machine);
+
+/// Counts a launch with these parameters against the free addresses of its subnet and the instances of its reservation,
+/// until the class is resolved again: the next launch of a gang may need another subnet.
+void count_launch(ResolvedClass& resolved, const cloud::InstanceRequest& request);
 
 /// The user data of a node, by the family of its image: for AL2023 a MIME archive with a NodeConfig, for Bottlerocket
 /// TOML, for AL2 a MIME archive with bootstrap.sh, for Custom the class's own text.

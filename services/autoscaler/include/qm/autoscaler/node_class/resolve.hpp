@@ -66,6 +66,9 @@ struct ResolvedClass {
 [[nodiscard]] ResolvedClass resolve(const config::NodeClass& node_class, const Inventory& inventory,
                                     std::string_view kubernetes_version);
 
+/// The order of ResolvedClass::subnets.
+void sort_subnets(std::vector<cloud::Subnet>& subnets);
+
 /// A term as text for messages: "tag karpenter.sh/discovery=cluster", "id subnet-1".
 [[nodiscard]] std::string words_of(const config::NodeClassTerm& term);
 
