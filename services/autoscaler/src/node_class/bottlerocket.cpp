@@ -19,15 +19,44 @@ std::string quoted(std::string_view text) {
   return out;
 }
 
+bool is_bare(std::string_view key) {
+  constexpr std::string_view kBare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  return !key.empty() && key.find_first_not_of(kBare) == key.npos;
+}
+std::string key_text(const std::string& key) { return is_bare(key) ? key : quoted(key); }
+
+/// The name of a table in one spelling: [ settings . "kubernetes" ] is settings.kubernetes.
+std::string canonical(std::string_view header) {
+  std::string out, part;
+  char quote = 0;
+  const auto end_part = [&] {
+    out += (out.empty() ? "" : ".") + key_text(part);
+    part.clear();
+  };
+  for (const char c : header) {
+    if (quote != 0 && c == quote) {
+      quote = 0;
+    } else if (quote != 0) {
+      part += c;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '.') {
+      end_part();
+    } else if (c != ' ' && c != '\t') {
+      part += c;
+    }
+  }
+  end_part();
+  return out;
+}
+
 /// A table of the text: its header, and its entries in order, each with all of its lines.
 struct Section {
   std::string header;
   std::vector<std::pair<std::string, std::string>> entries;  ///< key, text; an empty key is a comment
 
   void set(const std::string& key, const std::string& value) {
-    const bool bare =
-        key.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == key.npos;
-    const std::string text = fmt::format("{} = {}\n", bare ? key : quoted(key), value);
+    const std::string text = fmt::format("{} = {}\n", key_text(key), value);
     const auto known = std::ranges::find(entries, key, [](const auto& e) { return e.first; });
     if (known == entries.end()) {
       entries.emplace_back(key, text);
@@ -118,12 +147,15 @@ Result<std::vector<Section>> read_sections(const std::string& text) {
       continue;
     }
     if (line.starts_with('[')) {
-      const auto close = line.rfind(']');
+      const auto close = line.find(']');
       if (close == std::string_view::npos) return refused(number, "a table has no closing bracket");
       if (line.starts_with("[[")) {
         out.push_back({std::string(line), {}});
       } else {
-        out.push_back({std::string(trimmed(line.substr(1, close - 1))), {}});
+        std::string header = canonical(line.substr(1, close - 1));
+        if (std::ranges::find(out, header, &Section::header) != out.end())
+          return refused(number, fmt::format("the table {} is defined twice", header));
+        out.push_back({std::move(header), {}});
       }
       continue;
     }
@@ -139,6 +171,8 @@ Result<std::vector<Section>> read_sections(const std::string& text) {
     if (((header.empty() || header == "settings") && key.starts_with("settings")) || key == "kubernetes" ||
         (bare_dotted && header.starts_with("settings")) || inline_table)
       return refused(number, fmt::format("{} is not in a table of its own", key));
+    if (std::ranges::find(out.back().entries, key, [](const auto& e) { return e.first; }) != out.back().entries.end())
+      return refused(number, fmt::format("the key {} is set twice", key));
     std::string value(trimmed(line.substr(mark + 1)));
     while (is_open(value) && at < text.size()) {
       ++number;

@@ -148,6 +148,9 @@ TEST(UserData, TomlThatCouldNotBeMergedIsRefusedWithItsLine) {
       {"[settings]\nkubernetes = {max-pods = 5}\n", "line 2 of userData: kubernetes is not in a table"},
       {"[settings.kubernetes]\nnode-labels = {a = 'b'}\n", "line 2 of userData: node-labels is not in a table"},
       {"[settings.kubernetes]\nnode-labels.a = 'b'\n", "line 2 of userData: node-labels.a is not in a table"},
+      {"[settings.kubernetes]\n[ settings . \"kubernetes\" ]\n",
+       "line 2 of userData: the table settings.kubernetes is defined twice"},
+      {"[settings.ntp]\na = 1\n'a' = 2\n", "line 3 of userData: the key a is set twice"},
       {"hello\n", "line 1 of userData: neither a table nor a key"},
       {"[settings\n", "line 1 of userData: a table has no closing bracket"},
       {"[settings.a]\nb = [\n1,\n", "the value of b has no end"}};
