@@ -59,6 +59,23 @@ qm::Status write_endpoints(const std::string& dir, const qm::http::Server& kube,
   return {};
 }
 
+/// The EC2NodeClass of NodePools that name no other one: the plain image, and all subnets of the account.
+qm::Status make_default_node_class(qm::fleet::Fleet& fleet) {
+  using qm::Json;
+  const auto terms = [](const char* key, Json value) { return Json::array({Json::object({{key, std::move(value)}})}); };
+  const Json tags = Json::object({{"karpenter.sh/discovery", "quartermaster"}});
+  const Json spec = Json::object({{"amiFamily", "Custom"},
+                                  {"amiSelectorTerms", terms("id", qm::fleet::kPlainImage)},
+                                  {"subnetSelectorTerms", terms("tags", tags)},
+                                  {"securityGroupSelectorTerms", terms("tags", tags)},
+                                  {"instanceProfile", "fleet-nodes"}});
+  const auto made =
+      fleet.store.create(qm::fleet::kind_of("ec2nodeclasses"), "",
+                         Json::object({{"metadata", Json::object({{"name", "default"}})}, {"spec", spec}}));
+  if (!made) return qm::fail(qm::Code::kInternal, "the default EC2NodeClass: {}", made.error().message);
+  return {};
+}
+
 /// The health probe of container runtimes: when the node port serves its state, all three ports are served.
 int probe(const Flags& flags) {
   qm::http::ClientOptions options;
@@ -98,6 +115,7 @@ qm::Status run(Flags flags) {
   for (const auto& spec : initial) {
     QM_TRY(fleet.world.launch_instance(spec));
   }
+  QM_TRY(make_default_node_class(fleet));
   if (!flags.faults_file.empty()) {
     QM_ASSIGN(const auto script, read_text(flags.faults_file));
     QM_TRY(fleet.faults.plan(script));

@@ -58,7 +58,8 @@ std::string event_body(const World& world, const Instance& instance, std::uint64
 }  // namespace
 
 struct AwsApi::Impl {
-  Impl(World& w, Options o) : world(w), options(std::move(o)), ec2(w), groups(w, ec2), queues(options.steady_now) {
+  Impl(World& w, Options o)
+      : world(w), options(std::move(o)), account(w), ec2(w, account), groups(w, ec2), queues(options.steady_now) {
     if (!options.utc_seconds) options.utc_seconds = host_utc;
     if (!options.event_queue.empty()) queues.create(options.event_queue);
   }
@@ -80,12 +81,16 @@ struct AwsApi::Impl {
     FLEET_TRY(check_api_fault(world, service));
     if (service == "sqs") return queues.handle(call);
     const auto held = world.lock();
-    FLEET_ASSIGN(const std::string inner, service == "ec2" ? ec2.handle(call) : groups.handle(call));
+    if (service == "ssm") return account.ssm(call);
+    FLEET_ASSIGN(const std::string inner, service == "ec2"   ? ec2.handle(call)
+                                          : service == "iam" ? account.iam(call)
+                                                             : groups.handle(call));
     return aws_response(call, inner, request_id);
   }
 
   World& world;
   Options options;
+  AwsAccount account;
   AwsEc2 ec2;
   AwsGroups groups;
   AwsQueues queues;

@@ -9,7 +9,10 @@
 
 namespace qm::fleet {
 
-/// The AWS side of the simulated fleet: EC2, Auto Scaling and SQS on one port, in the dialects of the real services.
+/// The image of the account without a system of its own, for callers that do not choose one.
+inline constexpr const char* kPlainImage = "ami-00000000";
+
+/// The AWS side of the simulated fleet: EC2, Auto Scaling, SQS, IAM and SSM on one port, in the dialects of the real services.
 ///
 /// Every request is verified as the real services do: Signature Version 4 with the known key, its date within five
 /// minutes of the system clock (never of domain time). The scope of the signature names the service.
@@ -17,6 +20,8 @@ namespace qm::fleet {
 /// EC2           RunInstances (all or nothing between MinCount and MaxCount, client tokens kept for a day of domain
 ///               time, IdempotentParameterMismatch), DescribeInstances, TerminateInstances, CreateTags,
 ///               DescribeInstanceTypes, DescribeSpotPriceHistory, CreateLaunchTemplate
+///               and what the account has for a launch (aws_account.hpp), which RunInstances checks as EC2 does
+/// IAM, SSM      instance profiles, parameters with the ids of images (aws_account.hpp)
 /// Auto Scaling  CreateAutoScalingGroup, DescribeAutoScalingGroups, SetDesiredCapacity,
 ///               TerminateInstanceInAutoScalingGroup; a lost member is replaced, a lack of capacity retried
 /// SQS           CreateQueue, GetQueueUrl, SendMessage, ReceiveMessage, DeleteMessage; visibility and long polls run

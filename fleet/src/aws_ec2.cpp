@@ -3,7 +3,6 @@
 #include "text.hpp"
 
 #include <fmt/chrono.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <functional>
@@ -65,58 +64,32 @@ void write_instance(AwsXml& xml, const Instance& i) {
   if (!i.stop_reason.empty()) {
     xml.open("stateReason").leaf("code", i.stop_reason).leaf("message", i.stop_reason).close();
   }
-  if (!i.tags.empty()) {
-    xml.open("tagSet");
-    for (const auto& [key, value] : i.tags) xml.open("item").leaf("key", key).leaf("value", value).close();
+  if (!i.subnet.empty()) xml.leaf("subnetId", i.subnet);
+  if (!i.security_groups.empty()) {
+    xml.open("groupSet");
+    for (const auto& id : i.security_groups) xml.open("item").leaf("groupId", id).close();
     xml.close();
   }
+  if (!i.profile.empty()) {
+    xml.open("iamInstanceProfile");
+    xml.leaf("arn", fmt::format("arn:aws:iam::{}:instance-profile/{}", AwsAccount::kOwner, i.profile)).close();
+  }
+  write_tags(xml, i.tags);
   xml.close();
 }
 
-/// Name and alternatives.
-using Filters = std::vector<std::pair<std::string, std::vector<std::string>>>;
-
-Answered<Filters> read_filters(const AwsCall& call) {
-  static const std::set<std::string> kNames = {"instance-state-name", "instance-state-code", "instance-type",
-                                               "instance-id",         "availability-zone",   "client-token",
-                                               "private-dns-name",    "instance-lifecycle",  "tag-key"};
-  Filters out;
-  for (const auto& name : call.list("Filter", ".Name")) {
-    if (!kNames.contains(name) && !name.starts_with("tag:"))
-      return invalid(fmt::format("The filter '{}' is invalid", name));
-    out.emplace_back(name, call.list(fmt::format("Filter.{}.Value", out.size() + 1)));
-  }
-  return out;
-}
-
 /// The values that filters match.
-std::multimap<std::string, std::string> facts_of(const Instance& i) {
-  std::multimap<std::string, std::string> facts = {{"instance-state-name", std::string(name_of(i.state))},
-                                                   {"instance-state-code", std::to_string(code_of(i.state))},
-                                                   {"instance-type", i.type},
-                                                   {"instance-id", i.id},
-                                                   {"availability-zone", i.zone},
-                                                   {"client-token", i.client_token},
-                                                   {"private-dns-name", i.private_dns}};
+Facts facts_of(const Instance& i) {
+  Facts facts = {{"instance-state-name", std::string(name_of(i.state))},
+                 {"instance-state-code", std::to_string(code_of(i.state))},
+                 {"instance-type", i.type},
+                 {"instance-id", i.id},
+                 {"availability-zone", i.zone},
+                 {"client-token", i.client_token},
+                 {"private-dns-name", i.private_dns}};
   if (i.market == Market::kSpot) facts.emplace("instance-lifecycle", "spot");
-  for (const auto& [key, value] : i.tags) {
-    facts.emplace("tag-key", key);
-    facts.emplace("tag:" + key, value);
-  }
+  add_tag_facts(facts, i.tags);
   return facts;
-}
-
-/// '*' and '?' stand for any text and any character.
-bool passes(const Instance& i, const Filters& filters) {
-  const auto facts = filters.empty() ? std::multimap<std::string, std::string>() : facts_of(i);
-  return std::ranges::all_of(filters, [&](const auto& filter) {
-    const auto [from, to] = facts.equal_range(filter.first);
-    return std::any_of(from, to, [&](const auto& fact) {
-      return std::ranges::any_of(filter.second, [&](const std::string& wanted) {
-        return fnmatch(wanted.c_str(), fact.second.c_str(), FNM_NOESCAPE) == 0;
-      });
-    });
-  });
 }
 
 Answered<void> check_tags(const std::map<std::string, std::string>& tags) {
@@ -132,7 +105,7 @@ bool asked(const std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
-AwsEc2::AwsEc2(World& world) : world_(world), began_(world.now_floor()) {}
+AwsEc2::AwsEc2(World& world, AwsAccount& account) : world_(world), account_(account), began_(world.now_floor()) {}
 
 AwsReply AwsEc2::handle(const AwsCall& call) {
   static const std::map<std::string, AwsReply (AwsEc2::*)(const AwsCall&)> kActions = {
@@ -144,8 +117,7 @@ AwsReply AwsEc2::handle(const AwsCall& call) {
       {"DescribeSpotPriceHistory", &AwsEc2::describe_spot_price_history},
       {"CreateLaunchTemplate", &AwsEc2::create_launch_template}};
   const auto* action = find_in(kActions, call.action);
-  if (action != nullptr) return (this->**action)(call);
-  return refuse(400, "InvalidAction", "The action {} is not valid for this web service.", call.action);
+  return action != nullptr ? (this->**action)(call) : account_.describe(call);
 }
 
 std::string AwsEc2::launched(const std::vector<Instance>& instances) const {
@@ -161,7 +133,6 @@ AwsReply AwsEc2::run_instances(const AwsCall& call) {
   spec.type = call.param("InstanceType");
   spec.image_id = call.param("ImageId");
   spec.zone = call.param("Placement.AvailabilityZone");
-  spec.user_data = call.param("UserData");
   spec.client_token = call.param("ClientToken");
   spec.market = call.param("InstanceMarketOptions.MarketType") == "spot" ? Market::kSpot : Market::kOnDemand;
   if (spec.type.empty()) return missing("InstanceType");
@@ -171,6 +142,9 @@ AwsReply AwsEc2::run_instances(const AwsCall& call) {
   FLEET_ASSIGN(const int least, call.number("MinCount", most, 1, most));
   if (call.param("TagSpecification.1.ResourceType") == "instance") spec.tags = call.tags("TagSpecification.1.Tag");
   FLEET_TRY(check_tags(spec.tags));
+  const bool zone_known =
+      spec.zone.empty() || std::ranges::find(world_.options().zones, spec.zone) != world_.options().zones.end();
+  if (zone_known) FLEET_TRY(account_.check_launch(call, spec));
 
   std::erase_if(tokens_, [&](const auto& entry) { return entry.second.at + kTokenLife <= world_.now(); });
   auto parameters = call.params;
@@ -208,7 +182,10 @@ AwsReply AwsEc2::describe_instances(const AwsCall& call) {
     return refuse(400, "InvalidParameterCombination",
                   "The parameter instancesSet cannot be used with the parameter maxResults");
   }
-  FLEET_ASSIGN(const auto filters, read_filters(call));
+  static const std::set<std::string> kNames = {"instance-state-name", "instance-state-code", "instance-type",
+                                               "instance-id",         "availability-zone",   "client-token",
+                                               "private-dns-name",    "instance-lifecycle"};
+  FLEET_ASSIGN(const auto filters, read_filters(call, kNames));
   const auto visible_before = world_.now() - hidden_;
   const auto visible = [&](const Instance& i) {
     return hidden_.count() == 0 || i.initial || i.launched <= visible_before;
@@ -217,7 +194,9 @@ AwsReply AwsEc2::describe_instances(const AwsCall& call) {
     const auto instance = world_.instance(id);
     if (!instance || !visible(*instance)) return no_instance(id);
   }
-  const auto wanted = [&](const Instance& i) { return visible(i) && asked(ids, i.id) && passes(i, filters); };
+  const auto wanted = [&](const Instance& i) {
+    return visible(i) && asked(ids, i.id) && (filters.empty() || passes(facts_of(i), filters));
+  };
   return aws_page(call, kInstancePages, world_.instances(), std::mem_fn(&Instance::id), wanted,
                   [](AwsXml& xml, const Instance& instance) {
                     open_reservation(xml.open("item"), instance);
@@ -256,8 +235,12 @@ AwsReply AwsEc2::create_tags(const AwsCall& call) {
   const auto tags = call.tags("Tag");
   if (ids.empty() || tags.empty()) return missing("ResourceId or Tag");
   FLEET_TRY(check_tags(tags));
-  FLEET_TRY(check_ids(ids));
-  for (const auto& id : ids) (void)world_.set_tags(id, tags);
+  std::vector<std::string> instances;
+  std::ranges::copy_if(ids, std::back_inserter(instances), [&](const auto& id) { return !account_.has(id); });
+  FLEET_TRY(check_ids(instances));
+  for (const auto& id : ids) {
+    if (!account_.set_tags(id, tags)) (void)world_.set_tags(id, tags);
+  }
   return std::string("<return>true</return>");
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "aws_account.hpp"
 #include "aws_wire.hpp"
 #include "text.hpp"
 #include "world.hpp"
@@ -18,7 +19,7 @@ struct LaunchTemplate {
 /// EC2's actions on the world. Every call runs under the world's lock.
 class AwsEc2 {
  public:
-  explicit AwsEc2(World& world);
+  AwsEc2(World& world, AwsAccount& account);
   [[nodiscard]] AwsReply handle(const AwsCall& call);
   void set_hidden(Duration hidden) { hidden_ = hidden; }
   [[nodiscard]] const LaunchTemplate* find_template(const std::string& name) const { return find_in(templates_, name); }
@@ -40,6 +41,7 @@ class AwsEc2 {
   [[nodiscard]] Answered<void> check_ids(const std::vector<std::string>& ids) const;
 
   World& world_;
+  AwsAccount& account_;
   Instant began_;
   Duration hidden_{0};
   std::map<std::string, Launch> tokens_;

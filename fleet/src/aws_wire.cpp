@@ -137,13 +137,17 @@ AwsXml& AwsXml::leaf(std::string_view name, std::string_view text) {
 Answered<AwsCall> read_aws_call(const http::Request& request, std::int64_t utc_seconds, std::string& service) {
   const auto auth = cloud::parse_authorization(request.headers.get("Authorization"));
   const std::string_view target = request.headers.get("X-Amz-Target");
-  constexpr std::string_view kSqsTarget = "AmazonSQS.";
-  static const std::map<std::string, std::string> kVersions = {{"2016-11-15", "ec2"}, {"2011-01-01", "autoscaling"}};
+  constexpr std::string_view kSqsTarget = "AmazonSQS.", kSsmTarget = "AmazonSSM.";
+  static const std::map<std::string, std::string> kVersions = {
+      {"2016-11-15", "ec2"}, {"2011-01-01", "autoscaling"}, {"2010-05-08", "iam"}};
   AwsCall call;
   call.authority = request.headers.get("Host");
   if (target.starts_with(kSqsTarget)) {
     call.service = "sqs";
     call.action = target.substr(kSqsTarget.size());
+  } else if (target.starts_with(kSsmTarget)) {
+    call.service = "ssm";
+    call.action = target.substr(kSsmTarget.size());
   } else {
     call.params = http::parse_form(request.body);
     if (const auto* known = find_in(kVersions, call.param("Version"))) call.service = *known;
@@ -156,7 +160,7 @@ Answered<AwsCall> read_aws_call(const http::Request& request, std::int64_t utc_s
   if (call.service.empty() || call.service != auth->service) {
     return refuse(400, "InvalidAction", "The action or version does not belong to the service {}.", auth->service);
   }
-  if (call.service == "sqs") {
+  if (call.service == "sqs" || call.service == "ssm") {
     call.body = Json::parse(request.body).value_or(Json());
     if (!call.body.is_object()) return refuse(400, "SerializationException", "The body is not a JSON object.");
   }
@@ -170,12 +174,18 @@ http::Response aws_response(const AwsCall& call, const std::string& inner, const
   constexpr const char* kAutoScaling =
       "<{0}Response xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><{0}Result>{2}</{0}Result>"
       "<ResponseMetadata><RequestId>{1}</RequestId></ResponseMetadata></{0}Response>";
-  const auto form = call.service == "ec2" ? kEc2 : kAutoScaling;
+  const auto form = call.service == "ec2" ? kEc2 : kAutoScaling;  // IAM's differs in the namespace only
   return xml_response(200, fmt::format(fmt::runtime(form), call.action, request_id, inner));
 }
 
 http::Response aws_refusal(const std::string& service, const Refusal& refusal, const std::string& request_id) {
   const char* const side = refusal.code < 500 ? "Sender" : "Receiver";
+  if (service == "ssm") {
+    auto out =
+        http::json(refusal.code, Json::object({{"__type", refusal.reason}, {"message", refusal.message}}).dump());
+    out.headers.set("Content-Type", "application/x-amz-json-1.1");
+    return out;
+  }
   if (service == "sqs") {
     const Json body = Json::object({{"__type", "com.amazonaws.sqs#" + refusal.reason}, {"message", refusal.message}});
     auto out = http::json(refusal.code, body.dump());

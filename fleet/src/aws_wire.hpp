@@ -20,7 +20,7 @@ using AwsReply = Answered<std::string>;
 struct AwsCall {
   std::string service, action;
   std::map<std::string, std::string> params;  ///< of the Query protocol
-  Json body;                                  ///< of SQS
+  Json body;                                  ///< of SQS and SSM
   std::string authority;                      ///< the Host header
 
   [[nodiscard]] const std::string& param(const std::string& name) const;  ///< empty if absent

@@ -2,6 +2,7 @@
 #include "cluster.hpp"
 #include "dcgm_page.hpp"
 #include "qm/base/digest.hpp"
+#include "user_data.hpp"
 
 #include <algorithm>
 
@@ -14,15 +15,6 @@ std::string gpu_uuid(const std::string& instance, int minor) {
 }
 
 constexpr const char* kBuses[] = {"1B", "43", "52", "61", "9D", "C3", "D1", "DF"};
-
-/// The kubelet arguments in a launch template: --node-labels=a=b,c=d
-/// --register-with-taints=k=v:NoSchedule
-std::vector<std::string_view> kubelet_argument(std::string_view user_data, std::string_view name) {
-  const auto at = user_data.find(name);
-  if (at == std::string_view::npos) return {};
-  const auto rest = user_data.substr(at + name.size());
-  return split(rest.substr(0, rest.find_first_of(" \t\r\n'\"")), ',');
-}
 
 Json labels_of(const Instance& instance, const InstanceType& type, const std::string& region) {
   Json labels = Json::object({{"kubernetes.io/hostname", instance.private_dns},
@@ -47,22 +39,14 @@ Json labels_of(const Instance& instance, const InstanceType& type, const std::st
   for (std::string_view tag : {words::kNodePool, std::string_view("fleet.quartermaster.dev/name")}) {
     if (const auto* value = find_in(instance.tags, std::string(tag))) labels.set(tag, *value);
   }
-  for (const auto pair : kubelet_argument(instance.user_data, "--node-labels=")) {
-    const auto equal = pair.find('=');
-    if (equal != std::string_view::npos) labels.set(pair.substr(0, equal), pair.substr(equal + 1));
-  }
+  for (const auto& [key, value] : registration_of(instance.user_data).labels) labels.set(key, value);
   return labels;
 }
 
 Json taints_of(const Instance& instance) {
   Json taints = Json::array();
-  for (const auto taint : kubelet_argument(instance.user_data, "--register-with-taints=")) {
-    const auto colon = taint.find(':');
-    if (colon == std::string_view::npos) continue;
-    const auto pair = split(taint.substr(0, colon), '=');
-    const auto value = pair.size() > 1 ? pair[1] : std::string_view();
-    taints.push_back(Json::object({{"key", pair[0]}, {"value", value}, {"effect", taint.substr(colon + 1)}}));
-  }
+  for (const Taint& taint : registration_of(instance.user_data).taints)
+    taints.push_back(Json::object({{"key", taint.key}, {"value", taint.value}, {"effect", taint.effect}}));
   return taints;
 }
 

@@ -205,6 +205,9 @@ Result<Instance> World::launch_instance(const LaunchSpec& spec) {
   instance.client_token = spec.client_token;
   instance.image_id = spec.image_id.empty() ? "ami-00000000" : spec.image_id;
   instance.user_data = spec.user_data;
+  instance.subnet = spec.subnet;
+  instance.profile = spec.profile;
+  instance.security_groups = spec.security_groups;
   instance.market = spec.market;
   instance.nano_usd_hour = price_nano_hour(spec.type, spec.market);
   instance.launched = floor_second(now());

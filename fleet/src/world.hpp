@@ -51,6 +51,8 @@ struct LaunchSpec {
   std::string type, zone;  ///< zone empty = the world chooses one
   Market market = Market::kOnDemand;
   std::string client_token, image_id, user_data;
+  std::string subnet, profile;
+  std::vector<std::string> security_groups;
   std::map<std::string, std::string> tags;
   bool initial = false;  ///< part of the fleet from the start; registers at once
 };
@@ -58,6 +60,8 @@ struct LaunchSpec {
 struct Instance {
   std::string id;  ///< "i-" and 17 hexadecimal digits
   std::string type, zone, private_dns, private_ip, client_token, image_id, user_data;
+  std::string subnet, profile;  ///< id; name of the instance profile
+  std::vector<std::string> security_groups;
   Market market = Market::kOnDemand;
   InstanceState state = InstanceState::kPending;
   std::int64_t nano_usd_hour = 0;  ///< fixed at launch

@@ -71,6 +71,7 @@ class AwsApiTest : public ::testing::Test {
     cloud::InstanceRequest out;
     out.client_token = std::move(token);
     out.instance_type = "p5.48xlarge";
+    out.image_id = "ami-00000000";
     out.count = count;
     return out;
   }

@@ -24,8 +24,17 @@ qm::Status run(const qm::rpc::Settings& settings) {
   if (!chosen.aws.empty()) aws_options.endpoint = chosen.aws;
   cloud::Aws aws(aws_options);
   QM_ASSIGN(auto kube_options, kube::find_server(settings.kube));
+  QM_ASSIGN(auto authority, autoscaler::certificate_authority(kube_options));
   kube::Client kube(std::move(kube_options));
-  autoscaler::Executor executor(kube, aws, cluster_settings.driver, settings.shard);
+  QM_ASSIGN(auto classes, autoscaler::node_classes_from_manifests(settings.manifests));
+  autoscaler::NodeClassWatch class_watch(
+      kube, aws, *clock,
+      {std::move(classes),
+       {chosen.cluster_name, chosen.cluster_endpoint, chosen.service_cidr, std::move(authority), {}},
+       aws_options.region});
+  autoscaler::Executor executor(
+      kube, aws, cluster_settings.driver, settings.shard,
+      [&](const auto& name, const auto& machine) { return class_watch.launch_parameters(name, machine); });
 
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "autoscaler"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
@@ -45,8 +54,11 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_TRY(autoscaler::Cluster::begin(host));
   host.start();
   autoscaler::CloudWatch* look = nullptr;
-  autoscaler::Cluster cluster(kube, host, *clock,
-                              {cluster_settings, {pools, keys.has_value()}, settings.shard, [&look] { look->poke(); }});
+  autoscaler::Cluster cluster(
+      kube, host, *clock,
+      {cluster_settings, {pools, keys.has_value()}, settings.shard, karpenter ? nullptr : &class_watch, [&look] {
+         look->poke();
+       }});
   autoscaler::CloudWatchOptions look_options;
   look_options.shard = settings.shard;
   look_options.ask = keys.has_value();
@@ -57,7 +69,9 @@ qm::Status run(const qm::rpc::Settings& settings) {
   const std::shared_ptr<void> end_of_looks(nullptr, [&](void*) {
     cluster.stop();
     watch.stop();
+    class_watch.stop();
   });
+  if (!karpenter) class_watch.start();
   cluster.start();
   watch.start();
 

@@ -347,6 +347,7 @@ Adoption::Machine Adoption::create_instance(const std::string& name) {
   }
   cloud::InstanceRequest request;
   request.client_token = name;
+  request.image_id = "ami-00000000";
   request.instance_type = kType;
   request.zone = "us-east-1a";
   request.tags = {{kPool, own("pool")}};

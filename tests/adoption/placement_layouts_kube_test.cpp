@@ -53,6 +53,7 @@ class PlacementLayouts : public Adoption {
     }
     cloud::InstanceRequest request;
     request.client_token = name;
+    request.image_id = "ami-00000000";
     request.instance_type = "p5.4xlarge";
     request.zone = "us-east-1a";
     request.tags = {{kPool, own("pool")}};

@@ -423,6 +423,16 @@ manifests:
       prices:
       - {{instanceType: p5.48xlarge, usdPerHour: "98.32"}}
   pools.yaml: |
+    apiVersion: karpenter.k8s.aws/v1
+    kind: EC2NodeClass
+    metadata: {{name: gpu}}
+    spec:
+      amiFamily: Custom
+      amiSelectorTerms: [{{id: ami-00000000}}]
+      subnetSelectorTerms: [{{tags: {{karpenter.sh/discovery: quartermaster}}}}]
+      securityGroupSelectorTerms: [{{tags: {{karpenter.sh/discovery: quartermaster}}}}]
+      instanceProfile: fleet-nodes
+    ---
     apiVersion: karpenter.sh/v1
     kind: NodePool
     metadata: {{name: burst}}

@@ -238,6 +238,12 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     return found && found->size() == count;
   }
   void launches_and_refusals() {
+    apply(
+        "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\n"
+        "spec: {amiFamily: Custom, amiSelectorTerms: [{id: ami-00000000}], instanceProfile: fleet-nodes, "
+        "subnetSelectorTerms: [{tags: {karpenter.sh/discovery: quartermaster}}], "
+        "securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: quartermaster}}]}\n");
+    expect_was("autoscaler", "patch", "ec2nodeclasses/status");
     apply(Installation::job("wide", 8, 600, {}, "burst"));
     EXPECT_TRUE(eventually([&] { return claims(1); }));
     expect_was("autoscaler", "patch", "nodeclaims/status");

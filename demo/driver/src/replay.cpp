@@ -83,15 +83,21 @@ std::string queue_manifests(const trace::Window& window, std::int64_t quota_gpus
 }
 
 std::string pool_manifest(std::int64_t limit_gpus) {
-  return fmt::format(
-      "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: gpu-burst\nspec:\n  weight: 10\n  template:\n    spec:\n"
-      "      nodeClassRef:\n        group: karpenter.k8s.aws\n        kind: EC2NodeClass\n        name: gpu\n      requirements:\n"
-      "      - key: node.kubernetes.io/instance-type\n        operator: In\n        values: [\"p5.48xlarge\"]\n"
-      "      - key: karpenter.sh/capacity-type\n        operator: In\n        values: [\"spot\", \"on-demand\"]\n"
-      "      - key: topology.kubernetes.io/zone\n        operator: In\n        values: [\"us-east-1a\"]\n"
-      "  disruption:\n    consolidationPolicy: WhenEmpty\n    consolidateAfter: 5m\n"
-      "  limits:\n    nvidia.com/gpu: \"{}\"\n",
-      limit_gpus);
+  const std::string node_class =
+      "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: gpu\nspec:\n"
+      "  amiSelectorTerms:\n  - alias: al2023@latest\n  role: gpu-nodes\n"
+      "  subnetSelectorTerms:\n  - tags: {karpenter.sh/discovery: quartermaster}\n"
+      "  securityGroupSelectorTerms:\n  - tags: {karpenter.sh/discovery: quartermaster}\n---\n";
+  return node_class +
+         fmt::format(
+             "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: gpu-burst\nspec:\n  weight: 10\n  template:\n    spec:\n"
+             "      nodeClassRef:\n        group: karpenter.k8s.aws\n        kind: EC2NodeClass\n        name: gpu\n      requirements:\n"
+             "      - key: node.kubernetes.io/instance-type\n        operator: In\n        values: [\"p5.48xlarge\"]\n"
+             "      - key: karpenter.sh/capacity-type\n        operator: In\n        values: [\"spot\", \"on-demand\"]\n"
+             "      - key: topology.kubernetes.io/zone\n        operator: In\n        values: [\"us-east-1a\"]\n"
+             "  disruption:\n    consolidationPolicy: WhenEmpty\n    consolidateAfter: 5m\n"
+             "  limits:\n    nvidia.com/gpu: \"{}\"\n",
+             limit_gpus);
 }
 
 Submitter::Submitter(Stack& stack, const trace::Window& window, std::string run_id)

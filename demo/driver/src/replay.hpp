@@ -19,7 +19,7 @@ Result<trace::Window> choose_window(const Options& options);
 
 /// Queues for the teams of a window: one ClusterQueue each in one cohort, quota by the team's share of the GPU-time.
 std::string queue_manifests(const trace::Window& window, std::int64_t quota_gpus);
-/// The NodePool that the autoscaler may use: spot first, then on-demand.
+/// The NodePool that the autoscaler may use, spot first, then on-demand, and its EC2NodeClass.
 std::string pool_manifest(std::int64_t limit_gpus);
 
 /// Submits jobs through the gRPC API as domain time passes, each with its own request id, and repeats an unanswered

@@ -218,7 +218,8 @@ Status Stack::start_replica(const std::string& service, const std::string& repli
   if (service == "autoscaler") {
     const std::string file = options_.dir + "/config/nodepools.yaml";
     std::ofstream(file) << plan_.pool_manifest;
-    argv.insert(argv.end(), {"--config", file, "--set", "aws=" + aws_url_});
+    argv.insert(argv.end(), {"--config", file, "--set", "aws=" + aws_url_, "--set", "cluster-name=demo", "--set",
+                             "cluster-endpoint=" + kube_url_});
   }
   return spawn(replica, std::move(argv));
 }

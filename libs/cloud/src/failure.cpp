@@ -52,10 +52,12 @@ bool among(std::span<const std::string_view> list, std::string_view code) {
   return std::find(list.begin(), list.end(), code) != list.end();
 }
 
-/// "Not found" of the services: Invalid….NotFound of EC2, a missing queue of SQS, a sentence of Auto Scaling.
+/// "Not found" of the services: Invalid….NotFound of EC2, a missing queue of SQS, a sentence of Auto Scaling, an
+/// entity of IAM, a parameter of the Systems Manager.
 bool is_not_found(std::string_view code, std::string_view message) {
-  return code.ends_with(".NotFound") || code.ends_with("NotFoundException") ||
-         code.find("NonExistentQueue") != std::string_view::npos || code == "QueueDoesNotExist" ||
+  return code.ends_with(".NotFound") || code.ends_with("NotFoundException") || code == "NoSuchEntity" ||
+         code == "ParameterNotFound" || code.find("NonExistentQueue") != std::string_view::npos ||
+         code == "QueueDoesNotExist" ||
          (code == "ValidationError" && message.find("not found") != std::string_view::npos);
 }
 

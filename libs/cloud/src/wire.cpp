@@ -68,6 +68,16 @@ Form& Form::add_tags(std::string_view prefix, const std::map<std::string, std::s
   return *this;
 }
 
+Form& Form::add_filters(const Filters& filters) {
+  int n = 0;
+  for (const auto& [name, values] : filters) {
+    ++n;
+    add(fmt::format("Filter.{}.Name", n), name);
+    add_list(fmt::format("Filter.{}.Value", n), values);
+  }
+  return *this;
+}
+
 Wire::Wire(AwsOptions options) : options_(std::move(options)), budget_(options_.retry_budget) {
   options_.outside = with_defaults(std::move(options_.outside), options_.ca_file);
   while (options_.endpoint.ends_with('/')) options_.endpoint.pop_back();
@@ -76,6 +86,9 @@ Wire::Wire(AwsOptions options) : options_(std::move(options)), budget_(options_.
 std::string Wire::origin_of(const std::string& service) const {
   if (!options_.endpoint.empty()) return options_.endpoint;
   const std::string_view domain = options_.region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+  if (service == kIam) {
+    return fmt::format("https://iam.{}{}", options_.region.starts_with("cn-") ? options_.region + "." : "", domain);
+  }
   return fmt::format("https://{}.{}.{}", service, options_.region, domain);
 }
 
@@ -89,7 +102,8 @@ http::Request Wire::signed_request(const Call& call, const std::string& origin) 
   in.method = request.method;
   in.path = request.target;
   in.body = call.body;
-  in.region = options_.region;
+  // IAM is one service for all regions: its signatures name the region of its own.
+  in.region = call.service == kIam && !options_.region.starts_with("cn-") ? "us-east-1" : options_.region;
   in.service = call.service;
   in.access_key = options_.access_key;
   in.secret_key = options_.secret_key;

@@ -22,11 +22,15 @@ class Form {
   Form& add_list(std::string_view prefix, const std::vector<std::string>& values);
   /// prefix.N.Key and prefix.N.Value.
   Form& add_tags(std::string_view prefix, const std::map<std::string, std::string>& tags);
+  /// Filter.N.Name and Filter.N.Value.M.
+  Form& add_filters(const Filters& filters);
   [[nodiscard]] const std::string& body() const { return body_; }
 
  private:
   std::string body_;
 };
+
+inline constexpr std::string_view kIam = "iam";
 
 /// Whether a call may be sent again if it is not known whether the first one was executed.
 enum class Effect {

@@ -104,7 +104,7 @@ TEST(Aws, RunInstancesIsEncodedAndItsAnswerRead) {
   EXPECT_FALSE(i.stopped);
   EXPECT_EQ(i.tags.at("k & k"), "v");
   EXPECT_EQ(cloud.body(0),
-            "Action=RunInstances&Version=2016-11-15&ImageId=ami-00000000&InstanceType=p5.48xlarge&"
+            "Action=RunInstances&Version=2016-11-15&InstanceType=p5.48xlarge&"
             "MinCount=1&MaxCount=1"
             "&ClientToken=t%2F1&Placement.AvailabilityZone=us-east-1a&InstanceMarketOptions."
             "MarketType=spot"

@@ -375,6 +375,9 @@ std::vector<Definition> own_definitions();
 
 std::vector<KindReader> kueue_kinds();
 std::vector<KindReader> karpenter_kinds();
+KindReader node_class_kind();
+/// The schema of the spec of an EC2NodeClass in this version.
+Json node_class_schema(std::string_view version);
 std::vector<KindReader> own_kinds();
 KindReader job_kind();
 

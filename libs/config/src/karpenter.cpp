@@ -119,6 +119,8 @@ Typed read_node_pool(const Cursor& root, std::string_view version) {
 
 }  // namespace
 
-std::vector<KindReader> karpenter_kinds() { return {{"karpenter.sh", {"v1", "v1beta1"}, "NodePool", read_node_pool}}; }
+std::vector<KindReader> karpenter_kinds() {
+  return {{"karpenter.sh", {"v1", "v1beta1"}, "NodePool", read_node_pool}, node_class_kind()};
+}
 
 }  // namespace qm::config

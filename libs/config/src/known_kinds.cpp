@@ -85,6 +85,7 @@ const std::vector<ApiGroup>& api_groups() {
        {"ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass", "Workload", "AdmissionCheck",
         "Topology", "ProvisioningRequestConfig", "MultiKueueConfig", "MultiKueueCluster"}},
       {"karpenter.sh", {"v1", "v1beta1"}, {"NodePool", "NodeClaim", "NodeOverlay"}},
+      {"karpenter.k8s.aws", {"v1", "v1beta1"}, {"EC2NodeClass"}},
       {"quartermaster.dev", {"v1alpha1"}, {"PricePlan", "CheckpointPolicy", "Budget"}},
       {"scheduling.volcano.sh", {"v1beta1"}, {"Queue", "PodGroup"}},
       {"jobset.x-k8s.io", {"v1alpha2"}, {"JobSet"}},

@@ -29,6 +29,16 @@ TEST(Crds, TheShippedFileMatchesTheTables) {
   EXPECT_TRUE(testing::matches_golden(std::string(QM_SOURCE_DIR) + "/deploy/crds/quartermaster.yaml", own_crds_text()));
 }
 
+TEST(Crds, TheDefinitionOfNodeClassesMatchesTheirTable) {
+  const std::string file = std::string(QM_SOURCE_DIR) + "/deploy/crds/ecosystem/karpenter.yaml";
+  const auto shipped = read_yaml(testing::read_file(file), file);
+  const auto found = std::ranges::find_if(shipped.documents, [](const Document& document) {
+    return document.content["spec"]["names"]["kind"].string() == "EC2NodeClass";
+  });
+  ASSERT_NE(found, shipped.documents.end());
+  EXPECT_EQ(to_yaml(found->content), to_yaml(node_class_crd())) << "run qm-crds ec2nodeclass";
+}
+
 TEST(Crds, EveryOwnKindThatIsReadHasOne) {
   std::vector<std::string> read, defined;
   for (const std::string& kind : typed_kinds()) {

@@ -323,15 +323,17 @@ TEST(Kinds, EachFieldOfOurOwnKindsHasAnEffect) {
 }
 
 TEST(Kinds, EverySupportedKindIsListed) {
-  EXPECT_EQ(typed_kinds(), (std::vector<std::string>{
-                               "batch/v1 Job", "karpenter.sh/v1 NodePool", "karpenter.sh/v1beta1 NodePool",
-                               "kueue.x-k8s.io/v1beta1 ClusterQueue", "kueue.x-k8s.io/v1beta1 Cohort",
-                               "kueue.x-k8s.io/v1beta1 LocalQueue", "kueue.x-k8s.io/v1beta1 ResourceFlavor",
-                               "kueue.x-k8s.io/v1beta1 WorkloadPriorityClass", "kueue.x-k8s.io/v1beta2 ClusterQueue",
-                               "kueue.x-k8s.io/v1beta2 Cohort", "kueue.x-k8s.io/v1beta2 LocalQueue",
-                               "kueue.x-k8s.io/v1beta2 ResourceFlavor", "kueue.x-k8s.io/v1beta2 WorkloadPriorityClass",
-                               "quartermaster.dev/v1alpha1 Budget", "quartermaster.dev/v1alpha1 CheckpointPolicy",
-                               "quartermaster.dev/v1alpha1 PricePlan", "scheduling.k8s.io/v1 PriorityClass"}));
+  EXPECT_EQ(
+      typed_kinds(),
+      (std::vector<std::string>{
+          "batch/v1 Job", "karpenter.k8s.aws/v1 EC2NodeClass", "karpenter.k8s.aws/v1beta1 EC2NodeClass",
+          "karpenter.sh/v1 NodePool", "karpenter.sh/v1beta1 NodePool", "kueue.x-k8s.io/v1beta1 ClusterQueue",
+          "kueue.x-k8s.io/v1beta1 Cohort", "kueue.x-k8s.io/v1beta1 LocalQueue", "kueue.x-k8s.io/v1beta1 ResourceFlavor",
+          "kueue.x-k8s.io/v1beta1 WorkloadPriorityClass", "kueue.x-k8s.io/v1beta2 ClusterQueue",
+          "kueue.x-k8s.io/v1beta2 Cohort", "kueue.x-k8s.io/v1beta2 LocalQueue", "kueue.x-k8s.io/v1beta2 ResourceFlavor",
+          "kueue.x-k8s.io/v1beta2 WorkloadPriorityClass", "quartermaster.dev/v1alpha1 Budget",
+          "quartermaster.dev/v1alpha1 CheckpointPolicy", "quartermaster.dev/v1alpha1 PricePlan",
+          "scheduling.k8s.io/v1 PriorityClass"}));
 }
 
 struct Wrong {

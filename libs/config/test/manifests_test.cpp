@@ -60,6 +60,7 @@ TEST(ReferenceManifests, EveryDocumentLoadsAndNothingVanishes) {
                                           {"WorkloadPriorityClass", 5},
                                           {"PriorityClass", 4},
                                           {"NodePool", 12},
+                                          {"EC2NodeClass", 1},
                                           {"Job", 1}},
                                     Kinds{{"ClusterQueue", 1},
                                           {"LocalQueue", 1},
@@ -67,6 +68,7 @@ TEST(ReferenceManifests, EveryDocumentLoadsAndNothingVanishes) {
                                           {"WorkloadPriorityClass", 4},
                                           {"PriorityClass", 4},
                                           {"NodePool", 12},
+                                          {"EC2NodeClass", 2},
                                           {"Job", 1}}));
   }
 }

@@ -229,6 +229,16 @@ Result<Json> Client::apply(const Resource& r, const std::string& ns, const std::
   return impl_->call(impl_->request("PATCH", target, &object, "application/apply-patch+yaml"));
 }
 
+// Providers add a sign to the minor version: "31+".
+Result<std::string> Client::server_version() {
+  QM_ASSIGN(const auto version, impl_->call(impl_->request("GET", "/version")));
+  const std::string& minor = version["minor"].string();
+  const auto digits = minor.substr(0, minor.find_first_not_of("0123456789"));
+  if (version["major"].string().empty() || digits.empty())
+    return fail(Code::kInternal, "the API server answers /version without a version");
+  return fmt::format("{}.{}", version["major"].string(), digits);
+}
+
 Result<std::vector<std::string>> Client::versions_of(const std::string& group) {
   QM_ASSIGN(const auto all, impl_->call(impl_->request("GET", "/apis")));
   std::vector<std::string> out;

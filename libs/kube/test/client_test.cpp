@@ -47,6 +47,15 @@ TEST(KubeClient, AnAnswerThatIsNoJsonIsUnavailable) {
   EXPECT_EQ(Client(options_of(api)).get(resources::kNodes, "", "n").error().code, Code::kUnavailable);
 }
 
+TEST(KubeClient, TheVersionOfTheServerHasNoSignOfItsProvider) {
+  Api api;
+  api.lists = api.calls = {Api::body(Json::object({{"major", "1"}, {"minor", "31+"}})),
+                           Api::body(Json::object({{"major", ""}}))};
+  Client client(options_of(api));
+  EXPECT_EQ(client.server_version().value_or(""), "1.31");
+  EXPECT_FALSE(client.server_version());
+}
+
 TEST(KubeClient, AWriteThatMayHaveArrivedIsRetryable) {
   ClientOptions options;
   options.server = "http://127.0.0.1:" + std::to_string(testing::free_port());

@@ -1,5 +1,5 @@
+#include "launch_cases.hpp"
 #include "qm/base/json.hpp"
-#include "suite.hpp"
 
 #include <filesystem>
 
@@ -44,6 +44,7 @@ CloudPeer* program(std::string* why_not) {
 }
 
 INSTANTIATE_TEST_SUITE_P(FleetProgram, CloudContract, ::testing::Values(PeerFactory(program)));
+INSTANTIATE_TEST_SUITE_P(FleetProgram, LaunchContract, ::testing::Values(PeerFactory(program)));
 
 }  // namespace cloud_e2e_test
 }  // namespace qm::contract

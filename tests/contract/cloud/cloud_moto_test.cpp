@@ -1,4 +1,4 @@
-#include "suite.hpp"
+#include "launch_cases.hpp"
 
 #include <cstdlib>
 
@@ -20,6 +20,10 @@ CloudPeer* moto(std::string* why_not) {
         {Trait::kClientTokens, "moto does not model client tokens: the same token starts new instances"},
         {Trait::kRefusesUnknownIds, "moto takes tags for instances that do not exist"},
         {Trait::kGroupLimits, "moto takes a desired capacity above the maximum"},
+        {Trait::kImageParameters, "moto has no parameters of EKS, and no images are loaded"},
+        {Trait::kRefusesLaunches, "moto launches with any image"},
+        {Trait::kReservations, "moto has no capacity reservations and no placement groups"},
+        {Trait::kRoles, "moto has the roles that were created there only"},
         {Trait::kUnknownGroup, "moto fails with a 500 on a group that does not exist"},
     };
     return out;
@@ -29,6 +33,7 @@ CloudPeer* moto(std::string* why_not) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Moto, CloudContract, ::testing::Values(PeerFactory(moto)));
+INSTANTIATE_TEST_SUITE_P(Moto, LaunchContract, ::testing::Values(PeerFactory(moto)));
 
 }  // namespace cloud_moto_test
 }  // namespace qm::contract

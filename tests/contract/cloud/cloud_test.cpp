@@ -1,6 +1,6 @@
 #include "aws.hpp"
+#include "launch_cases.hpp"
 #include "qm/http/http.hpp"
-#include "suite.hpp"
 #include "world.hpp"
 
 namespace qm::contract {
@@ -46,6 +46,7 @@ CloudPeer* in_process(std::string* why_not) {
 }
 
 INSTANTIATE_TEST_SUITE_P(FleetInProcess, CloudContract, ::testing::Values(PeerFactory(in_process)));
+INSTANTIATE_TEST_SUITE_P(FleetInProcess, LaunchContract, ::testing::Values(PeerFactory(in_process)));
 
 }  // namespace cloud_test
 }  // namespace qm::contract

@@ -19,6 +19,10 @@ enum class Trait {
   kRefusesUnknownIds,  ///< in CreateTags
   kGroupLimits,
   kUnknownGroup,
+  kImageParameters,  ///< GetParameter of the images that AWS publishes, and the images
+  kRefusesLaunches,  ///< of unknown images, subnets and security groups
+  kReservations,     ///< DescribeCapacityReservations and DescribePlacementGroups
+  kRoles,            ///< AddRoleToInstanceProfile without a role that was created before
 };
 
 /// An implementation of the AWS protocol: the simulated fleet, or an independent one. The suite is the same for all;
@@ -53,6 +57,7 @@ class CloudContract : public ::testing::TestWithParam<PeerFactory> {
     cloud::InstanceRequest out;
     out.instance_type = "g5.xlarge";
     out.zone = "us-east-1a";
+    out.image_id = "ami-00000000";
     out.client_token = mark_;
     out.count = count;
     out.tags = {{"qm-test", mark_}};

@@ -106,6 +106,13 @@ autoscaler:
 - apiGroups: [karpenter.sh]
   resources: [nodeclaims]
   verbs: [list, watch]
+{{- else }}
+- apiGroups: [karpenter.k8s.aws]
+  resources: [ec2nodeclasses]
+  verbs: [list, watch]
+- apiGroups: [karpenter.k8s.aws]
+  resources: [ec2nodeclasses/status]
+  verbs: [patch]
 {{- end }}
 - apiGroups: [karpenter.sh]
   resources: [nodepools]

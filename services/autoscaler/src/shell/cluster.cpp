@@ -54,7 +54,8 @@ void Cluster::stop() {
 }
 
 bool Cluster::synced() const {
-  return scaling_.known() && pools_.synced() && (!claims_ || claims_->synced()) && (!observer_ || observer_->synced());
+  return scaling_.known() && pools_.synced() && (options_.classes == nullptr || options_.classes->settled()) &&
+         (!claims_ || claims_->synced()) && (!observer_ || observer_->synced());
 }
 
 void Cluster::submit_input(service::Input input, const std::stop_token& stop) {
@@ -80,6 +81,22 @@ void Cluster::publish_owners(const std::stop_token& stop) {
   in.name = "owners";
   in.bytes = std::move(bytes);
   submit_input(std::move(in), stop);
+}
+
+// A NodePool with an Auto Scaling group does not use its class: the group has a launch template.
+void Cluster::publish_pools(const std::stop_token& stop) {
+  auto pools = pools_.pools();
+  if (!pools || (options_.classes != nullptr && !options_.classes->settled())) return;
+  for (Pool& pool : *pools) {
+    if (options_.classes != nullptr && pool.group.empty() && pool.not_ready.empty())
+      pool.not_ready = options_.classes->why_not_ready(pool.node_class.empty() ? "default" : pool.node_class);
+  }
+  auto in = pools_input(*pools);
+  if (published_pools_ == in.bytes && !published_pools_.empty()) return;
+  published_pools_ = in.bytes;
+  log::info("NodePools", {{"count", pools->size()}});
+  submit_input(std::move(in), stop);
+  if (published_pools_.empty()) published_pools_ = "none";
 }
 
 // Writes one Event to each namespace whose workloads have another owner, with its name.
@@ -111,15 +128,7 @@ void Cluster::run(const std::stop_token& stop) {
         submit_input(std::move(in), stop);
       }
     }
-    if (const auto pools = pools_.pools()) {
-      auto in = pools_input(*pools);
-      if (published_pools_ != in.bytes || published_pools_.empty()) {
-        published_pools_ = in.bytes;
-        log::info("NodePools", {{"count", pools->size()}});
-        submit_input(std::move(in), stop);
-        if (published_pools_.empty()) published_pools_ = "none";
-      }
-    }
+    publish_pools(stop);
     if (claims_) {
       for (const auto& claim : claims_->lost()) {
         service::Input in;

@@ -11,6 +11,11 @@
 namespace qm::autoscaler {
 namespace {
 
+std::string class_of(const Json& want) {
+  const std::string& name = want["class"].string();
+  return name.empty() ? "default" : name;
+}
+
 Json node_claim(const Json& want, const std::string& shard) {
   const auto requirement = [](std::string_view key, const std::string& value) {
     return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({value})}});
@@ -21,7 +26,6 @@ Json node_claim(const Json& want, const std::string& shard) {
   Json labels = want["labels"];
   labels.set(words::kNodePool, want["pool"].string());
   labels.set(kOwnerTag, shard);
-  const std::string node_class = want["class"].string();
   return Json::object(
       {{"apiVersion", "karpenter.sh/v1"},
        {"kind", "NodeClaim"},
@@ -29,12 +33,11 @@ Json node_claim(const Json& want, const std::string& shard) {
         Json::object({{"name", want["claim"].string()},
                       {"labels", std::move(labels)},
                       {"annotations", Json::object({{"quartermaster.dev/reason", want["reason"].string()}})}})},
-       {"spec",
-        Json::object({{"requirements", std::move(requirements)},
-                      {"taints", want["taints"]},
-                      {"nodeClassRef", Json::object({{"group", "karpenter.k8s.aws"},
-                                                     {"kind", "EC2NodeClass"},
-                                                     {"name", node_class.empty() ? "default" : node_class}})}})}});
+       {"spec", Json::object({{"requirements", std::move(requirements)},
+                              {"taints", want["taints"]},
+                              {"nodeClassRef", Json::object({{"group", "karpenter.k8s.aws"},
+                                                             {"kind", "EC2NodeClass"},
+                                                             {"name", class_of(want)}})}})}});
 }
 
 // Tokens are unique per account, claim names only per cluster. EC2 accepts 64 characters.
@@ -81,16 +84,8 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
   // Its instance is found by its tag.
   if (driver_ == Driver::kKarpenter) return service::Outcome{answer.set("pending", true).dump()};
 
-  cloud::InstanceRequest request;
-  request.client_token = client_token(shard_, claim);
-  request.instance_type = want["type"].string();
-  request.zone = want["zone"].string();
-  request.spot = want["spot"].boolean();
-  request.tags = {{std::string(words::kNodeClaimTag), claim},
-                  {std::string(words::kNodePool), want["pool"].string()},
-                  {std::string(kOwnerTag), shard_}};
   QM_CRASH_POINT("autoscaler.before_launch");
-  auto launched = aws_.run_instances(request);
+  auto launched = launch_instance(want);
   QM_CRASH_POINT("autoscaler.after_launch");
   if (!launched) {
     const Error& error = launched.error();
@@ -101,8 +96,7 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
     (void)kube_.remove(kube::resources::kNodeClaims, "", claim, {});
     return service::Outcome{answer.set("error", error.message).dump()};
   }
-  if (launched->empty()) return fail(Code::kUnavailable, "the launch of {} was answered without an instance", claim);
-  const auto& instance = launched->front();
+  const auto& instance = *launched;
   const Json condition = Json::object({{"type", "Launched"}, {"status", "True"}, {"reason", "Launched"}});
   (void)kube_.merge_patch(
       kube::resources::kNodeClaims, "", claim,
@@ -111,6 +105,50 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
                                              {"conditions", Json::array({condition})}})}}),
       "status");
   return service::Outcome{answer.set("instance", instance.id).dump()};
+}
+
+Result<cloud::InstanceRequest> Executor::request_for(const Json& want) const {
+  if (!parameters_) return fail(Code::kInvalid, "no EC2NodeClasses are read, so that nothing can be launched");
+  Machine machine;
+  machine.claim = want["claim"].string();
+  machine.pool = want["pool"].string();
+  machine.instance_type = want["type"].string();
+  machine.zone = want["zone"].string();
+  machine.spot = want["spot"].boolean();
+  machine.architecture = architecture_of(machine.instance_type);
+  machine.accelerator = accelerator_of(machine.instance_type);
+  for (const auto& [key, value] : want["labels"].members()) machine.labels[key] = value.string();
+  for (const Json& taint : want["taints"].items())
+    machine.taints.push_back({taint["key"].string(), taint["value"].string(), taint["effect"].string()});
+  QM_ASSIGN(auto request, parameters_(class_of(want), machine));
+  request.tags[std::string(kOwnerTag)] = shard_;
+  request.client_token = client_token(shard_, machine.claim);
+  return request;
+}
+
+// As EC2 answers a repeated token: the instance, even if it was terminated since. Lists of the cloud are delayed: an
+// instance that was launched a moment ago may be missing.
+Result<std::optional<cloud::Instance>> Executor::launched_before(const std::string& client_token) {
+  QM_ASSIGN(const auto instances, aws_.describe_instances({}, {{"client-token", {client_token}}}));
+  if (instances.empty()) return std::nullopt;
+  const auto alive = std::ranges::find_if(
+      instances, [](const auto& i) { return i.state != "shutting-down" && i.state != "terminated"; });
+  return alive == instances.end() ? instances.front() : *alive;
+}
+
+// The parameters of a repeated launch may differ: the class was resolved again in between. Then EC2 refuses the token,
+// and the instance of the first launch is looked up.
+Result<cloud::Instance> Executor::launch_instance(const Json& want) {
+  const auto request = request_for(want);
+  auto launched =
+      request ? aws_.run_instances(*request) : Result<std::vector<cloud::Instance>>(tl::unexpected(request.error()));
+  if (launched) return launched->front();
+  const bool mismatch = launched.error().message.starts_with("IdempotentParameterMismatch");
+  if (request && !mismatch) return fail(launched.error());
+  QM_ASSIGN(const auto before, launched_before(client_token(shard_, want["claim"].string())));
+  if (before) return *before;
+  if (mismatch) return fail(Error{Code::kUnavailable, launched.error().message, {}, {}});
+  return fail(launched.error());
 }
 
 Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {

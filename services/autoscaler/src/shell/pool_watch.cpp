@@ -1,5 +1,5 @@
+#include "manifests.hpp"
 #include "qm/autoscaler/cluster.hpp"
-#include "qm/config/manifest.hpp"
 
 #include <algorithm>
 
@@ -15,14 +15,8 @@ PoolWatch::PoolWatch(kube::Client& client, Options options)
              }}) {}
 
 Status PoolWatch::take(const Json& object) {
-  const auto loaded = config::load_text(object.dump(), "NodePool/" + kube::name_of(object));
-  for (const auto& d : loaded.diagnostics) {
-    if (d.severity == config::Diagnostic::Severity::kError)
-      return fail(Error{Code::kInvalid, d.field + ": " + d.message, d.field, d.remedy});
-  }
-  const auto* read = loaded.objects.empty() ? nullptr : std::get_if<config::NodePool>(&loaded.objects.front().typed);
-  if (read == nullptr) return fail(Code::kInvalid, "it is not a NodePool of a supported version");
-  Pool pool = pool_from(*read);
+  QM_ASSIGN(const auto read, typed_object<config::NodePool>(object, "NodePool"));
+  Pool pool = pool_from(read);
   if (!pool.group.empty() && !options_.groups) {
     return fail(
         Error{Code::kInvalid, fmt::format("it names the Auto Scaling group {}, and no AWS keys are set", pool.group),

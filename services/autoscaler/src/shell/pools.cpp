@@ -1,9 +1,9 @@
 // Converts NodePools to the engine's form.
+#include "manifests.hpp"
 #include "qm/autoscaler/columns/columns.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/catalog/catalog.hpp"
-#include "qm/config/manifest.hpp"
 
 #include <algorithm>
 
@@ -95,17 +95,9 @@ Pool pool_from(const config::NodePool& from) {
 }
 
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths) {
+  QM_ASSIGN(const auto read, typed_manifests<config::NodePool>(paths));
   std::vector<Pool> pools;
-  for (const auto& path : paths) {
-    const auto loaded = config::load_path(path);
-    for (const auto& d : loaded.diagnostics) {
-      if (d.severity == config::Diagnostic::Severity::kError)
-        return fail(Error{Code::kInvalid, d.to_string(), d.field, d.remedy});
-    }
-    for (const auto& object : loaded.objects) {
-      if (const auto* pool = std::get_if<config::NodePool>(&object.typed)) pools.push_back(pool_from(*pool));
-    }
-  }
+  for (const auto& pool : read) pools.push_back(pool_from(pool));
   QM_TRY(one_pool_for_each_group(pools));
   return pools;
 }

@@ -485,6 +485,34 @@ TEST(Launch, StaysWithinTheInstancesOfOneStep) {
             "b/1 is pending for 0 s: it needs more than 2 instances, the limit of one launch");
 }
 
+TEST(Launch, ANodePoolThatIsNotReadyIsNotUsed) {
+  // The pool of the higher weight has no resolved class; the other one is used.
+  expect(R"(
+    pool p types=a8 weight=9 unready=no-subnet
+    pool q types=h8
+    want w/1 1x8
+    => launch q-00001 h8 on-demand
+    => promise w/1 by=240 q-00001
+  )");
+  // Without another pool the reason is shown; its instances remain, and it is used as soon as it is ready.
+  expect(R"(
+    pool p types=a8
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    pool p types=a8 unready=no-subnet
+    runs w/1 n1
+    want v/1 1x8
+    pool p types=a8
+    => launch p-00002 a8 on-demand
+    => promise v/1 by=240 p-00002
+  )");
+  EXPECT_EQ(why("pool p types=a8 unready=no-subnet\nwant w/1 1x8"),
+            "w/1 is pending for 0 s: NodePool p is not ready: no-subnet");
+  EXPECT_EQ(why("pool p types=a8 replicas=1 unready=no-subnet\nwant w/1 1x8").find("launch"), std::string::npos);
+}
+
 TEST(Launch, AWorkloadIsNamed) {
   Script script;
   (void)script.step({WorkloadUpdated{WorkloadUid("w"), 1, false, false, "team", "Job", "train"}});

@@ -131,6 +131,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "not-zones") p.not_zones = split(value, ',');
       if (key == "nodes") p.limit_nodes = std::stol(value);
       if (key == "replicas") p.replicas = std::stol(value);
+      if (key == "unready") p.not_ready = value;
       if (key == "rule") p.rules.push_back(label_rule(value));
       if (key == "weight") p.weight = std::stoi(value);
       if (key == "gpus") p.limit_gpus = std::stol(value);

@@ -50,7 +50,7 @@ TEST(Executor, LaunchesUnderTheClaimsNameAsOftenAsItIsAsked) {
 
 TEST(Executor, ATokenThatWouldBeTooLongIsDigested) {
   Rig rig;
-  Executor executor(rig.client, rig.aws, Driver::kEc2, std::string(61, 'x'));
+  Executor executor(rig.client, rig.aws, Driver::kEc2, std::string(61, 'x'), plain_parameters);
   ASSERT_TRUE(executor.execute(rig.launch));
   const auto& body = rig.ec2.bodies[0];
   const auto at = body.find("ClientToken=") + 12;
@@ -75,6 +75,38 @@ TEST(Executor, NoCapacityAndRefusalsAreFinalAndTakeTheClaimBack) {
     EXPECT_NE(outcome["error"].string().find(code), std::string::npos) << outcome.dump();
     EXPECT_TRUE(rig.kube.objects.empty());
   }
+}
+
+TEST(Executor, ARepeatWithOtherParametersFindsTheInstanceOfTheFirst) {
+  Rig rig;
+  rig.ec2.errors["RunInstances"] = "IdempotentParameterMismatch";
+  rig.ec2.set("DescribeInstances", "<R><reservationSet/></R>");
+  const auto delayed = rig.executor.execute(rig.launch);
+  ASSERT_FALSE(delayed);
+  EXPECT_TRUE(delayed.error().retryable()) << "lists are delayed: it must exist";
+  rig.ec2.set("DescribeInstances", described(instance_xml("i-7", "", "terminated") + instance_xml("i-8", "")));
+  EXPECT_EQ(rig.run(rig.launch)["instance"].string(), "i-8");
+  rig.ec2.set("DescribeInstances", described(instance_xml("i-7", "", "terminated")));
+  EXPECT_EQ(rig.run(rig.launch)["instance"].string(), "i-7") << "it is not launched again";
+  EXPECT_NE(rig.ec2.bodies.back().find("Filter.1.Name=client-token&Filter.1.Value.1=east%2Fp-1"), std::string::npos);
+}
+
+TEST(Executor, WithoutAClassNothingIsLaunched) {
+  Rig rig;
+  rig.ec2.set("DescribeInstances", "<R><reservationSet/></R>");
+  auto launch = rig.launch;
+  launch.payload.replace(launch.payload.find("\"reason\""), 8, "\"class\":\"missing\",\"reason\"");
+  const Json outcome = rig.run(launch);
+  EXPECT_EQ(outcome["error"].string(), "EC2NodeClass missing does not exist; create it");
+  EXPECT_EQ(rig.ec2.count("RunInstances"), 0);
+  EXPECT_TRUE(rig.kube.objects.empty());
+  Executor none(rig.client, rig.aws, Driver::kEc2, "east");
+  const auto refused = none.execute(rig.launch);
+  ASSERT_TRUE(refused);
+  EXPECT_NE(refused->bytes.find("no EC2NodeClasses are read"), std::string::npos);
+  // An instance that was launched before the class was deleted is not lost.
+  rig.ec2.set("DescribeInstances", described(instance_xml("i-1", "")));
+  EXPECT_EQ(rig.run(launch)["instance"].string(), "i-1");
 }
 
 TEST(Executor, WhatMayPassIsTriedAgain) {

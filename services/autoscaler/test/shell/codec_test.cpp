@@ -241,6 +241,22 @@ Pool pool() {
   return p;
 }
 
+TEST(Rows, APoolThatIsNotReadyLaunchesNothingAndComesBack) {
+  Stored s;
+  DemandUpdated::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
+  item.pod_sets[0].shape.gpu.whole = 8;
+  Pool unready = pool();
+  unready.not_ready = "EC2NodeClass gpu does not exist";
+  s.step({PoolsApplied{{unready}}, DemandUpdated{{item}}}, kNow);
+  EXPECT_TRUE(s.last.intents.empty());
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+  const auto ready_digest = s.engine.digest();
+  unready.not_ready = "another reason";
+  s.step({PoolsApplied{{unready}}}, kNow + seconds(1));
+  EXPECT_NE(s.engine.digest(), ready_digest);
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+}
+
 TEST(Rows, OfEveryTableComeBack) {
   Stored s;
   DemandUpdated::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};

@@ -123,12 +123,24 @@ inline std::string described(const std::string& instances) {
   return "<R><reservationSet><item><instancesSet>" + instances + "</instancesSet></item></reservationSet></R>";
 }
 
+/// The parameters of a class with an image and nothing else, which needs no account.
+inline Result<cloud::InstanceRequest> plain_parameters(const std::string& node_class, const Machine& machine) {
+  if (node_class == "missing") return fail(Code::kInvalid, "EC2NodeClass missing does not exist; create it");
+  cloud::InstanceRequest out;
+  out.image_id = "ami-1";
+  out.instance_type = machine.instance_type;
+  out.zone = machine.zone;
+  out.spot = machine.spot;
+  out.tags = {{"karpenter.sh/nodeclaim", machine.claim}};
+  return out;
+}
+
 struct Rig {
   NodeClaims kube;
   Ec2 ec2;
   kube::Client client{{kube.origin(), {}, {}, {}, {}}};
   cloud::Aws aws = ec2.aws();
-  Executor executor{client, aws, Driver::kEc2, "east"};
+  Executor executor{client, aws, Driver::kEc2, "east", plain_parameters};
   store::IntentRow launch{
       "launch/p-1", "instance.launch", "p-1", 0,
       R"({"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"z1","spot":true,"labels":{"a":"b"},"taints":[],"reason":"why"})"};

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
+#include "qm/cloud/resources.hpp"
 #include "qm/cloud/sigv4.hpp"
 #include "qm/http/http.hpp"
 
@@ -31,7 +32,7 @@ struct Outside {
 };
 
 struct AwsOptions {
-  std::string endpoint;  ///< http://127.0.0.1:PORT for all three services; empty = AWS itself
+  std::string endpoint;  ///< http://127.0.0.1:PORT for all services; empty = AWS itself
   std::string region = "us-east-1";
   std::string access_key, secret_key, session_token;
   int max_attempts = 5;  ///< with full jitter, throttling and 5xx only
@@ -48,14 +49,9 @@ struct AwsOptions {
   static Result<AwsOptions> from_environment();
 };
 
-struct InstanceRequest {
-  std::string client_token;  ///< a request with the same token and parameters launches no second instance
-  std::string instance_type, zone, image_id = "ami-00000000";
-  bool spot = false;
-  int count = 1;  ///< MinCount = MaxCount: all or nothing
-  std::map<std::string, std::string> tags;
-  std::string user_data;
-};
+/// Filters of a Describe call, which must all match; the values of one are alternatives, '*' and '?' wildcards:
+/// {"tag:karpenter.sh/nodepool": {"gpu"}, "instance-state-name": {"running"}}.
+using Filters = std::map<std::string, std::vector<std::string>>;
 
 struct Instance {
   std::string id, type, zone, state;  ///< pending, running, shutting-down, terminated, ...
@@ -66,6 +62,8 @@ struct Instance {
   std::optional<Instant> stopped;  ///< from the state transition reason, if it has a time
   std::string state_reason;        ///< the code, such as Server.SpotInstanceTermination
   std::map<std::string, std::string> tags;
+  std::string image, subnet, profile;        ///< ids; the ARN of the instance profile
+  std::vector<std::string> security_groups;  ///< ids
 };
 
 struct InstanceTypeInfo {
@@ -102,7 +100,7 @@ struct QueueMessage {
   std::string id, receipt, body;
 };
 
-/// A client of EC2, Auto Scaling and SQS: SigV4, pagination, retry with jitter, client tokens. Any thread.
+/// A client of EC2, Auto Scaling, SQS, IAM and the Systems Manager: SigV4, pagination, retry with jitter, client tokens. Any thread.
 ///
 /// A call is retried after throttling. If a retry is harmless, it is also retried after a lost response or a 5xx.
 /// Waits are uniformly distributed over [0, 100 ms * 2^n], at most 5 s. If the service refuses the signature's date,
@@ -119,9 +117,21 @@ class Aws {
   explicit Aws(AwsOptions options);
   ~Aws();
   Result<std::vector<Instance>> run_instances(const InstanceRequest& request);
-  /// Returns all pages. filters: {"tag:karpenter.sh/nodepool": {"gpu"}, "instance-state-name": {"running"}}.
+  /// Returns all pages, as the other Describe calls.
   Result<std::vector<Instance>> describe_instances(const std::vector<std::string>& ids = {},
-                                                   const std::map<std::string, std::vector<std::string>>& filters = {});
+                                                   const Filters& filters = {});
+  /// `owners`: account numbers, "self" or "amazon"; empty = any. Images of "self" have `own`.
+  Result<std::vector<Image>> describe_images(const Filters& filters, const std::vector<std::string>& owners = {});
+  Result<std::vector<Subnet>> describe_subnets(const Filters& filters);
+  Result<std::vector<SecurityGroup>> describe_security_groups(const Filters& filters);
+  Result<std::vector<CapacityReservation>> describe_capacity_reservations(const Filters& filters);
+  Result<std::vector<PlacementGroup>> describe_placement_groups(const Filters& filters);
+  /// The value of a parameter of the Systems Manager; nullopt if there is none.
+  Result<std::optional<std::string>> get_parameter(const std::string& name);
+  /// Creates the instance profile with the role, or gives it the role, unless it has it.
+  ///
+  /// Fails    kInvalid: the profile has another role.
+  Status ensure_instance_profile(const std::string& name, const std::string& role);
   Status terminate_instances(const std::vector<std::string>& ids);
   Status create_tags(const std::vector<std::string>& ids, const std::map<std::string, std::string>& tags);
   /// Returns the named types, or all types.

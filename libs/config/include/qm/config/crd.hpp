@@ -15,6 +15,9 @@ namespace qm::config {
 std::vector<Json> own_crds();
 /// The same as one YAML text: the content of deploy/crds/quartermaster.yaml.
 std::string own_crds_text();
+/// The CustomResourceDefinition of Karpenter's EC2NodeClass, for clusters without Karpenter. Fields that are not read
+/// are preserved. deploy/crds/ecosystem/karpenter.yaml has it.
+Json node_class_crd();
 
 /// Writes YAML in block style that read_yaml parses to the same value: keys in their order, "- " per item, quotes
 /// around text that could be parsed as another type.

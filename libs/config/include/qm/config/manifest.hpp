@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
+#include "qm/config/node_class.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/quantity.hpp"
 #include "qm/model/resources.hpp"
@@ -144,7 +145,7 @@ struct Budget {
 };
 
 using Typed = std::variant<std::monostate, ClusterQueue, LocalQueue, Cohort, ResourceFlavor, PriorityClass, NodePool,
-                           PricePlan, CheckpointPolicy, Budget, WorkloadSpec>;
+                           NodeClass, PricePlan, CheckpointPolicy, Budget, WorkloadSpec>;
 
 struct Object {
   Document document;

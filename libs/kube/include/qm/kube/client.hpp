@@ -90,6 +90,8 @@ class Client {
   /// that are now absent are removed. kUnimplemented if the server does not support it (415).
   Result<Json> apply(const Resource& r, const std::string& ns, const std::string& name, const Json& object,
                      const ApplyOptions& options);
+  /// The version of Kubernetes that the server has, "1.36".
+  Result<std::string> server_version();
   /// The versions of an API group, the preferred one first; empty if the server does not have the group.
   Result<std::vector<std::string>> versions_of(const std::string& group);
   /// Finds the served version of the kind: the first of `versions` that the server has, else the one that it

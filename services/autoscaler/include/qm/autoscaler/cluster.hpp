@@ -156,6 +156,7 @@ class Cluster {
     ClusterSettings settings;
     PoolWatch::Options pools;
     std::string shard;
+    const NodeClassWatch* classes = nullptr;  ///< if set, a NodePool whose class is not ready is not used
     std::function<void()> on_node_claims;  ///< called when NodeClaims have changed, or a node was added: poll the cloud
   };
   Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options);
@@ -172,6 +173,7 @@ class Cluster {
   void run(const std::stop_token& stop);
   void submit_input(service::Input input, const std::stop_token& stop);
   void publish_owners(const std::stop_token& stop);
+  void publish_pools(const std::stop_token& stop);
   void report();
 
   service::Host& host_;

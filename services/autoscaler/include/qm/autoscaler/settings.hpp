@@ -10,6 +10,8 @@ namespace qm::autoscaler {
 struct Settings {
   ClusterSettings cluster;
   std::string aws;  ///< endpoint of EC2; empty = that of the region
+  std::string cluster_name, cluster_endpoint;
+  std::string service_cidr = "10.100.0.0/16";
 };
 
 /// The table of all settings.

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/autoscaler/engine.hpp"
+#include "qm/autoscaler/node_classes.hpp"
 #include "qm/cloud/aws.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/metrics/metrics.hpp"
@@ -62,13 +63,17 @@ enum class Driver { kEc2, kKarpenter };
 /// the claim's name; the size of an Auto Scaling group as a number.
 class Executor final : public service::Executor {
  public:
-  Executor(kube::Client& kube, cloud::Aws& aws, Driver driver, std::string shard)
-      : kube_(kube), aws_(aws), driver_(driver), shard_(std::move(shard)) {}
+  /// `parameters` are those of EC2NodeClasses; without it every launch of the EC2 driver is refused.
+  Executor(kube::Client& kube, cloud::Aws& aws, Driver driver, std::string shard, LaunchParameters parameters = {})
+      : kube_(kube), aws_(aws), driver_(driver), shard_(std::move(shard)), parameters_(std::move(parameters)) {}
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
  private:
   Result<service::Outcome> launch(const store::IntentRow& intent);
+  Result<cloud::Instance> launch_instance(const Json& want);
+  Result<cloud::InstanceRequest> request_for(const Json& want) const;
+  Result<std::optional<cloud::Instance>> launched_before(const std::string& client_token);
   Result<service::Outcome> terminate(const store::IntentRow& intent);
   Status terminate_in_group(const std::string& group, const std::string& instance);
   Result<service::Outcome> size_group(const store::IntentRow& intent);
@@ -77,6 +82,7 @@ class Executor final : public service::Executor {
   cloud::Aws& aws_;
   Driver driver_;
   std::string shard_;
+  LaunchParameters parameters_;
 };
 
 struct CloudWatchOptions {

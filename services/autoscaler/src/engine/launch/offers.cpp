@@ -154,8 +154,10 @@ std::string Offers::unready_pools() const {
 
 std::string Offers::no_pool() const {
   if (tables_.pools.size() == 0) return "no NodePool is configured";
-  const bool all_static = std::ranges::all_of(tables_.pools, [](const auto& row) { return row.second.is_static(); });
-  return all_static ? "each NodePool is static: spec.replicas is set" : "no NodePool that is not static is ready";
+  for (const auto& [name, pool] : tables_.pools) {
+    if (!pool.is_static()) return fmt::format("NodePool {} is not ready: {}", name, pool.not_ready);
+  }
+  return "each NodePool is static: spec.replicas is set";
 }
 
 // "3 of KEY, and 2 types that fit have it" for the first label of which the fitting types have too few values.
@@ -259,6 +261,10 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
 std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const {
   std::optional<Offer> best;
   std::string reason = "it allows no instance type, capacity type and zone that exist";
+  if (!pool.not_ready.empty()) {
+    if (why != nullptr) *why = fmt::format("it is not ready: {}", pool.not_ready);
+    return best;
+  }
   const auto labels = nodes_.chosen_labels(pool, {});
   for (const auto& type_name : pool.instance_types) {
     const InstanceType* t = facts_.type(type_name);
@@ -277,10 +283,6 @@ std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_
         best = Offer{&pool, t, std::move(offering), 1, rate->per_hour, *labels};
       }
     }
-  }
-  if (!pool.not_ready.empty()) {
-    best.reset();
-    reason = fmt::format("it is not ready: {}", pool.not_ready);
   }
   if (why != nullptr) *why = reason;
   return best;

@@ -1,0 +1,200 @@
+// The parameters of one launch: image, subnet, security groups, reservation, volumes and tags.
+#include "qm/autoscaler/node_class/launch_parameters.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+namespace qm::autoscaler {
+namespace {
+
+using config::NodeClass;
+
+constexpr std::size_t kMostUserData = 16'384;  // bytes before base64, a limit of EC2
+constexpr std::size_t kMostTags = 50;
+
+tl::unexpected<Error> refused(Code code, const NodeClass& node_class, std::string_view field, std::string_view what,
+                              std::string_view remedy) {
+  return fail(Error{code, fmt::format("EC2NodeClass {}: {}; {}", node_class.name, what, remedy),
+                    fmt::format("spec.{}", field), std::string(remedy)});
+}
+
+Result<std::string> image_for(const ResolvedClass& resolved, const Machine& machine) {
+  for (const ResolvedImage& one : resolved.images) {
+    const bool fits =
+        one.accelerators.empty() || std::ranges::find(one.accelerators, machine.accelerator) != one.accelerators.end();
+    if (fits && one.image.architecture == machine.architecture) return one.image.id;
+  }
+  return refused(Code::kInvalid, resolved.node_class, "amiSelectorTerms",
+                 fmt::format("none of its {} images is for {} ({}, {})", resolved.images.size(), machine.instance_type,
+                             machine.architecture, name_of(machine.accelerator)),
+                 "add a term that selects one, or restrict the architecture in the requirements of the NodePool");
+}
+
+// They are ordered by free addresses, so that the first one that fits is the best.
+Result<const cloud::Subnet*> subnet_for(const ResolvedClass& resolved, const Machine& machine) {
+  bool full = false;
+  std::set<std::string> zones;
+  for (const cloud::Subnet& subnet : resolved.subnets) {
+    zones.insert(subnet.zone);
+    if (!machine.zone.empty() && subnet.zone != machine.zone) continue;
+    if (subnet.free_addresses > 0) return &subnet;
+    full = true;
+  }
+  if (full) {
+    auto out = refused(Code::kExhausted, resolved.node_class, "subnetSelectorTerms",
+                       fmt::format("no subnet has a free address{}",
+                                   machine.zone.empty() ? std::string() : " in zone " + machine.zone),
+                       "add a subnet, or wait until addresses are released");
+    out.value().field = "capacity";  // another zone may have one, as after a refusal of EC2
+    return out;
+  }
+  return refused(Code::kInvalid, resolved.node_class, "subnetSelectorTerms",
+                 fmt::format("none of its {} subnets is in zone {}, they are in {}", resolved.subnets.size(),
+                             machine.zone, fmt::join(zones, ", ")),
+                 "tag a subnet of that zone, or exclude the zone in the requirements of the NodePool");
+}
+
+Result<std::vector<std::string>> groups_for(const ResolvedClass& resolved, const cloud::Subnet& subnet) {
+  std::vector<std::string> out;
+  for (const cloud::SecurityGroup& group : resolved.security_groups) {
+    if (group.vpc == subnet.vpc) out.push_back(group.id);
+  }
+  if (!out.empty()) return out;
+  return refused(Code::kInvalid, resolved.node_class, "securityGroupSelectorTerms",
+                 fmt::format("none of its {} security groups is in {}, the VPC of subnet {}",
+                             resolved.security_groups.size(), subnet.vpc, subnet.id),
+                 "tag a security group of that VPC");
+}
+
+/// The reservation with the most free instances in the zone; null if none fits. Spot capacity has none.
+const cloud::CapacityReservation* reservation_for(const ResolvedClass& resolved, const Machine& machine) {
+  if (machine.spot) return nullptr;
+  const cloud::CapacityReservation* best = nullptr;
+  for (const cloud::CapacityReservation& one : resolved.reservations) {
+    const bool fits = one.instance_type == machine.instance_type && one.available > 0 &&
+                      (machine.zone.empty() || one.zone == machine.zone);
+    // Blocks are paid in advance and end: capacity that is on demand anyway comes first.
+    const auto rank = [](const cloud::CapacityReservation& r) {
+      return std::pair(r.kind != "capacity-block", r.available);
+    };
+    if (fits && (best == nullptr || rank(one) > rank(*best))) best = &one;
+  }
+  return best;
+}
+
+std::vector<cloud::BlockDevice> devices_of(const NodeClass& node_class) {
+  std::vector<cloud::BlockDevice> out;
+  for (const config::NodeClassVolume& v : node_class.volumes) {
+    cloud::BlockDevice device;
+    device.device = v.device;
+    device.type = v.type;
+    device.kms_key = v.kms_key;
+    device.snapshot = v.snapshot;
+    device.size_gib = v.size_gib;
+    device.iops = v.iops;
+    device.throughput_mib = v.throughput_mib;
+    device.initialization_mib = v.initialization_mib;
+    device.encrypted = v.encrypted;
+    device.delete_on_termination = v.delete_on_termination;
+    out.push_back(std::move(device));
+  }
+  if (!out.empty()) return out;
+  const auto standard = [&](const char* device, std::int64_t gib) {
+    cloud::BlockDevice volume;
+    volume.device = device;
+    volume.type = "gp3";
+    volume.size_gib = gib;
+    volume.encrypted = true;
+    out.push_back(std::move(volume));
+  };
+  if (node_class.ami_family == "AL2" || node_class.ami_family == "AL2023") standard("/dev/xvda", 20);
+  if (node_class.ami_family == "Bottlerocket") {
+    standard("/dev/xvda", 4);
+    standard("/dev/xvdb", 20);
+  }
+  return out;
+}
+
+cloud::Tags tags_of(const NodeClass& node_class, const ClusterIdentity& cluster, const Machine& machine) {
+  cloud::Tags out = node_class.tags;
+  out.emplace("Name", fmt::format("{}/{}", machine.pool, machine.claim));
+  out["karpenter.sh/nodepool"] = machine.pool;
+  out["karpenter.sh/nodeclaim"] = machine.claim;
+  out["karpenter.k8s.aws/ec2nodeclass"] = node_class.name;
+  if (!cluster.name.empty()) {
+    out["eks:eks-cluster-name"] = cluster.name;
+    out["kubernetes.io/cluster/" + cluster.name] = "owned";
+  }
+  return out;
+}
+
+}  // namespace
+
+void count_launch(ResolvedClass& resolved, const cloud::InstanceRequest& request) {
+  for (cloud::Subnet& subnet : resolved.subnets) {
+    if (subnet.id == request.subnet) --subnet.free_addresses;
+  }
+  for (cloud::CapacityReservation& reservation : resolved.reservations) {
+    if (reservation.id == request.capacity_reservation) --reservation.available;
+  }
+  sort_subnets(resolved.subnets);
+}
+
+Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved, const ClusterIdentity& cluster,
+                                                 const Machine& machine) {
+  const NodeClass& node_class = resolved.node_class;
+  // Without a zone, that of a reservation is the best.
+  Machine placed = machine;
+  const cloud::CapacityReservation* reservation = reservation_for(resolved, machine);
+  if (reservation != nullptr && placed.zone.empty()) placed.zone = reservation->zone;
+  cloud::InstanceRequest out;
+  QM_ASSIGN(out.image_id, image_for(resolved, placed));
+  auto found = subnet_for(resolved, placed);
+  // A reservation in a zone without a subnet of the class is of no use; other zones are.
+  if (!found && placed.zone != machine.zone) {
+    reservation = nullptr;
+    found = subnet_for(resolved, machine);
+  }
+  QM_ASSIGN(const cloud::Subnet* subnet, std::move(found));
+  QM_ASSIGN(out.security_groups, groups_for(resolved, *subnet));
+  out.subnet = subnet->id;
+  out.zone = subnet->zone;
+  out.instance_type = machine.instance_type;
+  out.spot = machine.spot;
+  out.instance_profile = node_class.instance_profile;
+  out.block_devices = devices_of(node_class);
+  out.metadata = cloud::MetadataAccess{node_class.metadata.endpoint, node_class.metadata.ipv6,
+                                       node_class.metadata.tokens, node_class.metadata.hop_limit};
+  out.detailed_monitoring = node_class.detailed_monitoring;
+  out.public_ip = node_class.public_ip;
+  out.enclave = node_class.enclave;
+  if (resolved.placement_group) out.placement_group = resolved.placement_group->id;
+  placed.labels["karpenter.sh/nodepool"] = machine.pool;
+  placed.labels["karpenter.sh/capacity-type"] = machine.spot ? "spot" : "on-demand";
+  placed.labels["karpenter.k8s.aws/ec2nodeclass"] = node_class.name;
+  if (reservation != nullptr) {
+    out.capacity_reservation = reservation->id;
+    out.capacity_block = reservation->kind == "capacity-block";
+    placed.labels["karpenter.k8s.aws/capacity-reservation-id"] = reservation->id;
+  }
+  out.tags = tags_of(node_class, cluster, machine);
+  out.tag_resources = true;
+  if (out.tags.size() > kMostTags) {
+    return refused(Code::kInvalid, node_class, "tags",
+                   fmt::format("an instance would have {} tags, EC2 accepts {}", out.tags.size(), kMostTags),
+                   fmt::format("remove {} of them", out.tags.size() - kMostTags));
+  }
+  auto data = user_data(node_class, cluster, placed);
+  if (!data) return fail(data.error().with_context("EC2NodeClass " + node_class.name));
+  if (data->size() > kMostUserData) {
+    return refused(Code::kInvalid, node_class, "userData",
+                   fmt::format("the user data has {} bytes, EC2 accepts {}", data->size(), kMostUserData),
+                   "shorten userData, or load the rest from the network");
+  }
+  out.user_data = std::move(*data);
+  return out;
+}
+
+}  // namespace qm::autoscaler
