@@ -1,6 +1,7 @@
 #include "qm/autoscaler/budgets/budgets.hpp"
 
 #include "qm/base/parse.hpp"
+#include "qm/calendar/cron.hpp"
 
 #include <fmt/format.h>
 
@@ -49,6 +50,14 @@ Evaluated evaluate(const Budget& budget, std::int64_t nodes, Instant now, const 
 }  // namespace
 
 std::string_view name_of(DisruptionReason reason) { return kReasons.at(static_cast<std::size_t>(reason)); }
+
+Result<Instant> next_in_utc(const std::string& schedule, Instant after) {
+  constexpr std::int64_t kMicrosPerMinute = 60'000'000;
+  QM_ASSIGN(const auto cron, calendar::Cron::parse(schedule, calendar::CronDialect::kRobfig));
+  const auto minute = cron.after(micros(after) / kMicrosPerMinute);
+  if (!minute) return fail(Code::kInvalid, "\"{}\" names no time in the next eight years", schedule);
+  return from_micros(*minute * kMicrosPerMinute);
+}
 
 Allowance allowed_disruptions(std::span<const Budget> budgets, DisruptionReason reason, std::int64_t nodes, Instant now,
                               const NextHit& next) {

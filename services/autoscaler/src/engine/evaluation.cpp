@@ -39,7 +39,13 @@ std::optional<Instant> Evaluation::next_timer() const {
       case ClaimState::kReady: {
         const Pool* pool = state_.tables.pools.find(c.pool);
         const NodeRow* node = pool == nullptr ? nullptr : parts_.facts.node_of(c);
-        if (node != nullptr && node->empty_since) consider(*node->empty_since + pool->consolidate_after);
+        if (node != nullptr && node->empty_since) {
+          consider(*node->empty_since + pool->consolidate_after);
+          // A budget with a schedule begins or ends at a minute.
+          const bool scheduled =
+              std::ranges::any_of(pool->budgets, [](const Budget& budget) { return !budget.schedule.empty(); });
+          if (scheduled) consider(std::chrono::ceil<std::chrono::minutes>(state_.now + std::chrono::microseconds(1)));
+        }
         break;
       }
       case ClaimState::kDraining:

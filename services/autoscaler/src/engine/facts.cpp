@@ -66,10 +66,7 @@ std::map<std::string, Usage> Facts::usage() const {
 }
 
 Allowance Facts::budget(const Pool& pool, std::int64_t nodes) const {
-  const NextHit no_calendar = [](const std::string&, Instant) -> Result<Instant> {
-    return fail(Code::kUnimplemented, "schedules of budgets are not evaluated");
-  };
-  return allowed_disruptions(pool.budgets, DisruptionReason::kEmpty, nodes, state_.now, no_calendar);
+  return allowed_disruptions(pool.budgets, DisruptionReason::kEmpty, nodes, state_.now, next_in_utc);
 }
 
 const Pool* Facts::pool_of_group(const std::string& group) const {

@@ -72,13 +72,7 @@ Pool pool_from(const config::NodePool& from) {
   p.node_class = from.node_class;
   p.consolidate_empty = from.consolidate_after != Duration::max();
   p.consolidate_after = p.consolidate_empty ? from.consolidate_after : Duration{0};
-  for (const auto& b : from.budgets) {
-    if (b.schedule.empty()) {
-      p.budgets.push_back({b.nodes, {}, {}, b.reasons});
-    } else {
-      log::warn("a disruption budget with a schedule is not used", {{"pool", p.name}, {"schedule", b.schedule}});
-    }
-  }
+  for (const auto& b : from.budgets) p.budgets.push_back({b.nodes, b.schedule, b.duration, b.reasons});
   for (const auto& [resource, limit] : from.limits) {
     if (resource == words::kGpuResource) p.limit_gpus = limit.units();
     if (resource == "cpu") p.limit_cpu_milli = limit.milli();

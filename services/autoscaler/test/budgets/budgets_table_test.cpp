@@ -159,5 +159,39 @@ TEST(Budgets, RowsHold) {
   EXPECT_GE(rows, 40);
 }
 
+std::int64_t allowed_at(const std::vector<Budget>& budgets, const char* time) {
+  const auto out = allowed_disruptions(budgets, DisruptionReason::kEmpty, 80, *from_rfc3339(time), next_in_utc);
+  EXPECT_EQ(out.malformed, "");
+  return out.nodes;
+}
+
+// S-198: one node at a time, and none from Monday to Friday between 9 and 19 UTC.
+TEST(Budgets, BusinessHoursBlockDisruptionToTheMinute) {
+  const std::vector<Budget> budgets{{"1", {}, {}, {}}, {"0", "0 9 * * MON-FRI", 10h, {}}};
+  EXPECT_EQ(allowed_at(budgets, "2026-03-11T12:00:00Z"), 0) << "Wednesday";
+  EXPECT_EQ(allowed_at(budgets, "2026-03-11T08:59:59Z"), 1);
+  EXPECT_EQ(allowed_at(budgets, "2026-03-11T09:00:00Z"), 0);
+  EXPECT_EQ(allowed_at(budgets, "2026-03-11T18:59:59Z"), 0);
+  EXPECT_EQ(allowed_at(budgets, "2026-03-11T19:00:00Z"), 1);
+  EXPECT_EQ(allowed_at(budgets, "2026-03-14T12:00:00Z"), 1) << "Saturday";
+}
+
+// S-199: names, lists and steps. A schedule needs a duration, and a schedule that cannot be read allows nothing.
+TEST(Budgets, SchedulesHaveNamesListsAndStepsAndNeedADuration) {
+  EXPECT_EQ(allowed_at({{"0", "*/20 8,12-13 * JAN-MAR,DEC wed", 5min, {}}}, "2026-03-11T12:44:00Z"), 0);
+  EXPECT_EQ(allowed_at({{"0", "*/20 8,12-13 * JAN-MAR,DEC wed", 5min, {}}}, "2026-03-11T12:45:00Z"),
+            kUnlimitedDisruptions);
+  const auto malformed = [](const Budget& budget) {
+    const auto out = allowed_disruptions(std::vector{budget}, DisruptionReason::kDrifted, 80, kNow, next_in_utc);
+    EXPECT_EQ(out.nodes, 0);
+    return out.malformed;
+  };
+  EXPECT_EQ(malformed({"5", "0 9 * * MON-FRI", {}, {}}),
+            "spec.disruption.budgets[0].schedule and duration need each other");
+  EXPECT_NE(malformed({"5", "0 9 * * FUNDAY", 1h, {}}).find("spec.disruption.budgets[0].schedule: "),
+            std::string::npos);
+  EXPECT_NE(malformed({"5", "0 0 31 2 *", 1h, {}}).find("names no time"), std::string::npos);
+}
+
 }  // namespace budgets_table_test
 }  // namespace qm::autoscaler

@@ -228,6 +228,26 @@ TEST(Retire, EmptyForLongIsDrainedThenTerminatedWhenConfirmed) {
 }
 
 // S-182: with a budget of one node the second empty one stays until the first has left; other reasons do not count.
+// The table begins on 12 January 1970 at 13:46:40 UTC, a Monday.
+TEST(Retire, ABudgetWithAScheduleKeepsEmptyNodesUntilItsWindowEnds) {
+  expect(R"(
+    pool p types=a8 after=60 budget=0//1800/45_13_*_*_MON
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=1
+    unwant w
+    tick 300
+    => withdrawn w/1
+    node n1 i-1
+    tick 60
+    tick 1339
+    tick 1
+    => drain n1 Empty
+  )");
+}
+
 TEST(Retire, ABudgetOfOneNodeTerminatesEmptyNodesOneByOne) {
   const std::string two = R"(
     want w/1 2x8

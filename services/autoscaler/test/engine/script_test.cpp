@@ -144,8 +144,15 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "limit") p.other_limits[key_value(value).first] = std::stol(key_value(value).second);
       if (key == "min-values") p.min_values[key_value(value).first] = std::stoi(key_value(value).second);
       if (key == "budget") {
-        const auto parts = split(value, '/');
-        p.budgets.push_back({parts[0], {}, {}, parts.size() > 1 ? split(parts[1], ',') : std::vector<std::string>{}});
+        const auto parts = split(value, '/');  // nodes/reasons/seconds/schedule, with _ for blanks
+        Budget budget{parts[0], {}, {}, {}};
+        if (parts.size() > 1 && !parts[1].empty()) budget.reasons = split(parts[1], ',');
+        if (parts.size() > 3) {
+          budget.duration = secs(parts[2]);
+          budget.schedule = parts[3];
+          std::ranges::replace(budget.schedule, '_', ' ');
+        }
+        p.budgets.push_back(budget);
       }
       if (key == "not-ready") p.not_ready = value;
       if (key == "label") p.labels.insert(key_value(value));

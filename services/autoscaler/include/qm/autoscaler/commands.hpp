@@ -37,7 +37,7 @@ struct Pool {
   std::int64_t replicas = -1;      ///< static: number of instances, independent of demand; -1 = by demand
   std::map<std::string, std::int64_t> other_limits;  ///< of further resources, in their own units
   std::map<std::string, std::int32_t> min_values;    ///< by label: values that the types of one launch must have
-  std::vector<Budget> budgets;                       ///< of voluntary disruptions, those without a schedule
+  std::vector<Budget> budgets;                       ///< of voluntary disruptions
   std::string not_ready;  ///< why nothing is launched from it, with field and key; empty = it is ready
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;

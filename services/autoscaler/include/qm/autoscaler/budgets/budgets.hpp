@@ -26,6 +26,8 @@ struct Budget {
 
 /// The first time after `after` that a schedule names, in UTC; an error if it is not a schedule.
 using NextHit = std::function<Result<Instant>(const std::string& schedule, Instant after)>;
+/// The NextHit of Karpenter, which reads schedules as robfig/cron does.
+[[nodiscard]] Result<Instant> next_in_utc(const std::string& schedule, Instant after);
 
 inline constexpr std::int64_t kUnlimitedDisruptions = INT32_MAX;
 
