@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <unordered_set>
 #include <utility>
 
 namespace qm::autoscaler::pack {
@@ -208,8 +209,12 @@ Result<Problem> problem_of(const Json& json) {
     out.types.push_back(std::move(type));
   }
   out.pods.reserve(json["pods"].size());
+  std::unordered_set<std::string> uids;
   for (std::size_t i = 0; i < json["pods"].size(); ++i) {
     QM_ASSIGN(auto pod, pod_of(json["pods"].at(i), fmt::format("pods[{}]", i)));
+    if (!uids.insert(pod.uid).second) {
+      return invalid(fmt::format("pods[{}].uid", i), "is that of an earlier pod", "give each pod a uid of its own");
+    }
     out.pods.push_back(std::move(pod));
   }
   return out;

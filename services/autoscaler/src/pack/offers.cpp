@@ -112,7 +112,8 @@ class TypeOffers {
   /// Adds the label to all variants: each value is a variant of its own if a pod has a condition on the label.
   bool extend(std::vector<Labels>& variants, const std::string& key, const std::vector<const NodeRequirement*>& all,
               bool absent) const {
-    if (const auto* value = value_of(variants.empty() ? Labels{} : variants.front(), key)) {
+    if (variants.empty()) return true;
+    if (const auto* value = value_of(variants.front(), key)) {
       if (!std::ranges::all_of(all, [&](const auto* one) { return holds(*one, value); })) variants.clear();
       return true;
     }

@@ -291,6 +291,7 @@ TEST(PackJson, ErrorsNameThePath) {
     return problem ? std::string("read") : problem.error().message;
   };
   EXPECT_EQ(read(R"({"types":[],"pods":[]})"), "read");
+  EXPECT_EQ(read(R"({"types":[],"pods":[{"uid":"p"},{"uid":"p"}]})"), "pods[1].uid is that of an earlier pod");
   EXPECT_EQ(read(R"({"types":[]})"), "the input has no list \"types\" or no list \"pods\"");
   EXPECT_EQ(read(R"({"types":[{"name":"t","cpu_m":-1}],"pods":[]})"),
             "types[0].cpu_m is not a whole number from 0 to 2^60");
