@@ -46,7 +46,7 @@ Result<Amounts> amounts_of(const Json& object, const std::string& path) {
 }
 
 /// The operator of an expression: "op" in this format, "operator" in Kubernetes.
-const Json& operator_of(const Json& expression) {
+const Json& operator_text(const Json& expression) {
   return expression.contains("op") ? expression["op"] : expression["operator"];
 }
 
@@ -61,10 +61,10 @@ Result<NodeTerm> term_of(const Json& expressions, const std::string& path) {
   for (std::size_t i = 0; i < expressions.size(); ++i) {
     const Json& expression = expressions.at(i);
     const std::string at = fmt::format("{}[{}]", path, i);
-    const auto op = op_of(operator_of(expression).string());
+    const auto op = operator_of(operator_text(expression).string());
     if (!op) return invalid(at + ".op", "is no operator", "use In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte or Lte");
     NodeRequirement requirement{expression["key"].string(), *op, texts_of(expression["values"])};
-    const bool bound = *op >= NodeRequirement::Op::kGt;
+    const bool bound = *op >= Operator::kGt;
     if (bound && (requirement.values.size() != 1 || !whole_number(requirement.values.front()))) {
       return invalid(at + ".values", "is not one whole number", "Gt, Lt, Gte and Lte compare with one whole number");
     }
@@ -83,7 +83,7 @@ Result<LabelSelector> selector_of(const Json& json, const std::string& path) {
   }
   const Json& expressions = json["match_expressions"];
   for (std::size_t i = 0; i < expressions.size(); ++i) {
-    const auto& name = operator_of(expressions.at(i)).string();
+    const auto& name = operator_text(expressions.at(i)).string();
     const auto* const found = std::ranges::find(kSelectorOps, name, [](const auto& pair) { return pair.first; });
     if (found == kSelectorOps.end()) {
       return invalid(fmt::format("{}.match_expressions[{}].op", path, i), "is no operator of a label selector",

@@ -9,7 +9,7 @@
 namespace qm::autoscaler::pack {
 namespace {
 
-using Op = NodeRequirement::Op;
+using Op = Operator;
 using Mentioned = std::map<std::string, std::set<std::string>>;  // values that pods name, by label
 using Conditions = std::map<std::string, std::vector<const NodeRequirement*>>;
 

@@ -89,7 +89,7 @@ PlannedNode launched(const Problem& problem, Model& model, const Node& node, con
   }
   const Offer& offer = model.offers.list[best];
   PlannedNode out{offer.type, offer.offering, {}, std::move(pods)};
-  for (const auto& [key, value] : offer.labels) out.requirements.push_back({key, NodeRequirement::Op::kIn, {value}});
+  for (const auto& [key, value] : offer.labels) out.requirements.push_back({key, Operator::kIn, {value}});
   return out;
 }
 

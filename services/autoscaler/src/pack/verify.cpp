@@ -79,7 +79,7 @@ class PlanCheck {
       return broken(fmt::format("node {}: {} is not available in {}", number, type.name, offering.zone));
     Labels labels;
     for (const auto& one : node.requirements) {
-      if (one.op != NodeRequirement::Op::kIn || one.values.size() != 1) {
+      if (one.op != Operator::kIn || one.values.size() != 1) {
         return broken(fmt::format("node {}: the label {} has not one value", number, one.key));
       }
       labels[one.key] = one.values.front();

@@ -243,4 +243,35 @@ std::optional<std::string> Requirements::disjoint_key(const Requirements& others
   return std::nullopt;
 }
 
+bool holds(const Expression& expression, const std::string* value) {
+  const auto listed = [&] {
+    return value != nullptr && std::ranges::find(expression.values, *value) != expression.values.end();
+  };
+  switch (expression.op) {
+    case Operator::kIn:
+      return listed();
+    case Operator::kNotIn:
+      return !listed();
+    case Operator::kExists:
+      return value != nullptr;
+    case Operator::kDoesNotExist:
+      return value == nullptr;
+    default:
+      break;
+  }
+  if (value == nullptr || expression.values.size() != 1) return false;
+  const auto have = whole_number(*value), bound = whole_number(expression.values.front());
+  if (!have || !bound) return false;
+  switch (expression.op) {
+    case Operator::kGt:
+      return *have > *bound;
+    case Operator::kLt:
+      return *have < *bound;
+    case Operator::kGte:
+      return *have >= *bound;
+    default:
+      return *have <= *bound;
+  }
+}
+
 }  // namespace qm::autoscaler

@@ -1,9 +1,9 @@
 // EC2NodeClasses: read, resolved against the account, and their status written.
 #include "qm/autoscaler/node_classes.hpp"
 
-#include "manifests.hpp"
 #include "qm/base/base64.hpp"
 #include "qm/base/log.hpp"
+#include "qm/config/typed.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -129,7 +129,7 @@ Json status_of(const ResolvedClass& resolved, Instant now) {
 }  // namespace
 
 Result<std::vector<NodeClass>> node_classes_from_manifests(std::span<const std::string> paths) {
-  return typed_manifests<NodeClass>(paths);
+  return config::typed_manifests<NodeClass>(paths);
 }
 
 Result<std::string> certificate_authority(const kube::ClientOptions& options) {
@@ -183,7 +183,7 @@ void NodeClassWatch::put(const NodeClass& node_class) {
 }
 
 Status NodeClassWatch::take(const Json& object) {
-  QM_ASSIGN(const auto node_class, typed_object<NodeClass>(object, "EC2NodeClass"));
+  QM_ASSIGN(const auto node_class, config::typed_object<NodeClass>(object, "EC2NodeClass"));
   {
     const std::scoped_lock lock(mutex_);
     of_server_[node_class.name] = true;

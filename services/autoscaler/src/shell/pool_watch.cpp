@@ -1,5 +1,5 @@
-#include "manifests.hpp"
 #include "qm/autoscaler/cluster.hpp"
+#include "qm/config/typed.hpp"
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ PoolWatch::PoolWatch(kube::Client& client, Options options)
              }}) {}
 
 Status PoolWatch::take(const Json& object) {
-  QM_ASSIGN(const auto read, typed_object<config::NodePool>(object, "NodePool"));
+  QM_ASSIGN(const auto read, config::typed_object<config::NodePool>(object, "NodePool"));
   Pool pool = pool_from(read);
   if (!pool.group.empty() && !options_.groups) {
     return fail(

@@ -1,9 +1,9 @@
 // Converts NodePools to the engine's form.
-#include "manifests.hpp"
 #include "qm/autoscaler/columns/columns.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/catalog/catalog.hpp"
+#include "qm/config/typed.hpp"
 
 #include <algorithm>
 
@@ -89,7 +89,7 @@ Pool pool_from(const config::NodePool& from) {
 }
 
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths) {
-  QM_ASSIGN(const auto read, typed_manifests<config::NodePool>(paths));
+  QM_ASSIGN(const auto read, config::typed_manifests<config::NodePool>(paths));
   std::vector<Pool> pools;
   for (const auto& pool : read) pools.push_back(pool_from(pool));
   QM_TRY(one_pool_for_each_group(pools));

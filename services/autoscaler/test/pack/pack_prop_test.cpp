@@ -40,7 +40,7 @@ Problem random_problem(Random& random, const Size& size, bool zones) {
                         zones ? std::vector<std::string>{"a", "b", "c"} : std::vector<std::string>{"a"});
     type.overhead_cpu_milli = 100;
     type.pods = 3 + random.below(6);
-    type.requirements = {{"kind", NodeRequirement::Op::kIn, {gpus > 1 ? "large" : "small"}}};
+    type.requirements = {{"kind", Operator::kIn, {gpus > 1 ? "large" : "small"}}};
     out.types.push_back(std::move(type));
   }
   const auto classes = 1 + random.below(size.classes);

@@ -9,7 +9,7 @@
 namespace qm::autoscaler::pack::testing {
 namespace pack_test {
 
-using Op = NodeRequirement::Op;
+using Op = Operator;
 
 Plan packed(const Problem& problem, double node_price = 0) {
   Effort effort;

@@ -1,5 +1,5 @@
 // Input and output of budgets: documents, the mailbox, and the topic.
-#include "manifests.hpp"
+#include "qm/config/typed.hpp"
 #include "qm/cost/shell.hpp"
 #include "qm/wire/encode.hpp"
 #include "quartermaster/v1/events.pb.h"
@@ -87,7 +87,7 @@ Result<std::vector<Engine::Command>> budgets_from(const std::string& bytes) {
 }
 
 Result<std::vector<Budget>> budgets_from_manifests(std::span<const std::string> paths) {
-  QM_ASSIGN(const auto documents, typed_from_manifests<config::Budget>(paths));
+  QM_ASSIGN(const auto documents, config::typed_manifests<config::Budget>(paths));
   std::vector<Budget> budgets;
   std::ranges::transform(documents, std::back_inserter(budgets), budget_from);
   return budgets;

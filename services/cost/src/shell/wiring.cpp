@@ -1,4 +1,4 @@
-#include "manifests.hpp"
+#include "qm/config/typed.hpp"
 #include "qm/cost/shell.hpp"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ PricePlan joined(std::span<const PricePlan> plans) {
 }
 
 Result<std::vector<PricePlan>> plans_from_manifests(std::span<const std::string> paths) {
-  QM_ASSIGN(const auto documents, typed_from_manifests<config::PricePlan>(paths));
+  QM_ASSIGN(const auto documents, config::typed_manifests<config::PricePlan>(paths));
   std::vector<PricePlan> plans;
   std::ranges::transform(documents, std::back_inserter(plans), plan_from);
   return plans;

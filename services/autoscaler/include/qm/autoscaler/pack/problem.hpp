@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/autoscaler/requirements/requirement.hpp"
 #include "qm/model/resources.hpp"
 
 #include <cstdint>
@@ -17,20 +18,8 @@ namespace qm::autoscaler::pack {
 
 using Amounts = std::map<std::string, std::int64_t>;  ///< extended resources: "nvidia.com/gpu", ...
 
-/// One condition on a node label.
-///
-/// A node without the label fails In, Exists and the four bounds; it meets NotIn and DoesNotExist. A bound compares
-/// integers; a label that is not an integer fails.
-struct NodeRequirement {
-  enum class Op : std::uint8_t { kIn, kNotIn, kExists, kDoesNotExist, kGt, kLt, kGte, kLte };
-  std::string key;
-  Op op = Op::kExists;
-  std::vector<std::string> values;  ///< bounds have exactly one
-};
-[[nodiscard]] std::optional<NodeRequirement::Op> op_of(std::string_view name);
-[[nodiscard]] std::string_view name_of(NodeRequirement::Op op);
-/// `value` is null if the node has no such label.
-[[nodiscard]] bool holds(const NodeRequirement& requirement, const std::string* value);
+/// One condition on a node label, see holds(); without `min_values`.
+using NodeRequirement = Expression;
 
 /// All requirements must hold; a term without any matches no node.
 using NodeTerm = std::vector<NodeRequirement>;

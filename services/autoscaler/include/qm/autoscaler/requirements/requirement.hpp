@@ -24,6 +24,12 @@ struct Expression {
   friend auto operator<=>(const Expression&, const Expression&) = default;
 };
 
+/// Whether a node with this value of the label satisfies the expression; null if it has no such label.
+///
+/// A node without the label fails In, Exists and the four bounds; it satisfies NotIn and DoesNotExist. A bound compares
+/// whole numbers; any other label fails.
+[[nodiscard]] bool holds(const Expression& expression, const std::string* value);
+
 /// The allowed values of one label, in Karpenter's normal form.
 ///
 /// Law      `gte` and `lte` are set only with `complement`; at least one whole number is in the range.

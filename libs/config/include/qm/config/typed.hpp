@@ -1,21 +1,23 @@
 #pragma once
 #include "qm/config/manifest.hpp"
 
+#include <fmt/format.h>
+
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
-namespace qm::autoscaler {
+namespace qm::config {
 
 /// The objects of one kind in the files at `paths`; kInvalid has file, line, field and remedy.
 template <class T>
 Result<std::vector<T>> typed_manifests(std::span<const std::string> paths) {
   std::vector<T> out;
   for (const auto& path : paths) {
-    const auto loaded = config::load_path(path);
+    const auto loaded = load_path(path);
     for (const auto& d : loaded.diagnostics) {
-      if (d.severity == config::Diagnostic::Severity::kError)
+      if (d.severity == Diagnostic::Severity::kError)
         return fail(Error{Code::kInvalid, d.to_string(), d.field, d.remedy});
     }
     for (const auto& object : loaded.objects) {
@@ -28,9 +30,9 @@ Result<std::vector<T>> typed_manifests(std::span<const std::string> paths) {
 /// The one object of an API server as its kind; kInvalid names the field.
 template <class T>
 Result<T> typed_object(const Json& object, std::string_view kind) {
-  const auto loaded = config::load_text(object.dump(), fmt::format("{}/{}", kind, object["metadata"]["name"].string()));
+  const auto loaded = load_text(object.dump(), fmt::format("{}/{}", kind, object["metadata"]["name"].string()));
   for (const auto& d : loaded.diagnostics) {
-    if (d.severity == config::Diagnostic::Severity::kError)
+    if (d.severity == Diagnostic::Severity::kError)
       return fail(Error{Code::kInvalid, d.field + ": " + d.message, d.field, d.remedy});
   }
   const auto* read = loaded.objects.empty() ? nullptr : std::get_if<T>(&loaded.objects.front().typed);
@@ -38,4 +40,4 @@ Result<T> typed_object(const Json& object, std::string_view kind) {
   return *read;
 }
 
-}  // namespace qm::autoscaler
+}  // namespace qm::config
