@@ -34,7 +34,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
        aws_options.region});
   autoscaler::Executor executor(
       kube, aws, cluster_settings.driver, settings.shard,
-      [&](const auto& name, const auto& machine) { return class_watch.launch_parameters(name, machine); });
+      [&](const auto& name, const auto& planned) { return class_watch.launch_parameters(name, planned); });
 
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "autoscaler"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));

@@ -81,22 +81,22 @@ TEST_P(LaunchContract, AnInstanceOfANodeClassHasItsParameters) {
     resolved.node_class.instance_profile = autoscaler::instance_profile_of(node_class, cluster.name, "us-east-1");
     const auto profile = aws_->ensure_instance_profile(resolved.node_class.instance_profile, node_class.role);
     EXPECT_EQ(profile.has_value(), missing(Trait::kRoles) == nullptr);
-    autoscaler::Machine machine;
-    machine.claim = fmt::format("pool-{:05}", ++n);
-    machine.pool = "pool";
-    machine.instance_type = "p5.48xlarge";
-    machine.architecture = "x86_64";
-    machine.accelerator = autoscaler::Accelerator::kNvidia;
-    machine.zone = "us-east-1b";
+    autoscaler::PlannedInstance planned;
+    planned.claim = fmt::format("pool-{:05}", ++n);
+    planned.pool = "pool";
+    planned.instance_type = "p5.48xlarge";
+    planned.architecture = "x86_64";
+    planned.accelerator = autoscaler::Accelerator::kNvidia;
+    planned.zone = "us-east-1b";
     if (missing(Trait::kImageParameters) != nullptr) {
       for (auto& one : resolved.images) one.image.architecture = "x86_64";
     }
-    auto request = launch_parameters(resolved, cluster, machine);
+    auto request = launch_parameters(resolved, cluster, planned);
     ASSERT_TRUE(request) << request.error().to_string();
     request->client_token = fmt::format("{}-{}", mark_, n);
-    request->tags["qm-test"] = mark_ + machine.claim;
+    request->tags["qm-test"] = mark_ + planned.claim;
     ASSERT_EQ(run(*request).size(), 1u);
-    const auto seen = described({{"tag:qm-test", {mark_ + machine.claim}}});
+    const auto seen = described({{"tag:qm-test", {mark_ + planned.claim}}});
     ASSERT_EQ(seen.size(), 1u);
     const cloud::Instance& got = seen.front();
     EXPECT_EQ(got.type, "p5.48xlarge");

@@ -201,7 +201,7 @@ void set_amounts(std::vector<Section>& all, const char* table, const std::map<st
 }  // namespace
 
 Result<std::string> bottlerocket_settings(const config::NodeClass& node_class, const ClusterIdentity& cluster,
-                                          const Machine& machine) {
+                                          const PlannedInstance& planned) {
   QM_ASSIGN(auto all, read_sections(node_class.user_data));
   const config::NodeClassKubelet& kubelet = node_class.kubelet;
   {
@@ -229,10 +229,10 @@ Result<std::string> bottlerocket_settings(const config::NodeClass& node_class, c
   set_amounts(all, "eviction-hard", kubelet.eviction_hard);
   set_amounts(all, "eviction-soft", kubelet.eviction_soft);
   set_amounts(all, "eviction-soft-grace-period", kubelet.eviction_soft_grace);
-  for (const auto& [key, value] : machine.labels)
+  for (const auto& [key, value] : planned.labels)
     section(all, "settings.kubernetes.node-labels").set(key, quoted(value));
   std::map<std::string, std::vector<std::string>> taints;
-  for (const Taint& taint : machine.taints)
+  for (const Taint& taint : planned.taints)
     taints[taint.key].push_back(quoted(fmt::format("{}:{}", taint.value, taint.effect)));
   for (const auto& [key, values] : taints) {
     section(all, "settings.kubernetes.node-taints").set(key, fmt::format("[{}]", fmt::join(values, ", ")));

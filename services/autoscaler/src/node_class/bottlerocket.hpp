@@ -11,6 +11,6 @@ namespace qm::autoscaler {
 /// Fails    kInvalid with the line: user data that is not a list of tables with keys, or that sets a table of ours by
 ///          dotted or inline keys.
 [[nodiscard]] Result<std::string> bottlerocket_settings(const config::NodeClass& node_class,
-                                                        const ClusterIdentity& cluster, const Machine& machine);
+                                                        const ClusterIdentity& cluster, const PlannedInstance& planned);
 
 }  // namespace qm::autoscaler

@@ -20,39 +20,39 @@ tl::unexpected<Error> refused(Code code, const NodeClass& node_class, std::strin
                     fmt::format("spec.{}", field), std::string(remedy)});
 }
 
-Result<std::string> image_for(const ResolvedClass& resolved, const Machine& machine) {
+Result<std::string> image_for(const ResolvedClass& resolved, const PlannedInstance& planned) {
   for (const ResolvedImage& one : resolved.images) {
     const bool fits =
-        one.accelerators.empty() || std::ranges::find(one.accelerators, machine.accelerator) != one.accelerators.end();
-    if (fits && one.image.architecture == machine.architecture) return one.image.id;
+        one.accelerators.empty() || std::ranges::find(one.accelerators, planned.accelerator) != one.accelerators.end();
+    if (fits && one.image.architecture == planned.architecture) return one.image.id;
   }
   return refused(Code::kInvalid, resolved.node_class, "amiSelectorTerms",
-                 fmt::format("none of its {} images is for {} ({}, {})", resolved.images.size(), machine.instance_type,
-                             machine.architecture, name_of(machine.accelerator)),
+                 fmt::format("none of its {} images is for {} ({}, {})", resolved.images.size(), planned.instance_type,
+                             planned.architecture, name_of(planned.accelerator)),
                  "add a term that selects one, or restrict the architecture in the requirements of the NodePool");
 }
 
 // They are ordered by free addresses, so that the first one that fits is the best.
-Result<const cloud::Subnet*> subnet_for(const ResolvedClass& resolved, const Machine& machine) {
+Result<const cloud::Subnet*> subnet_for(const ResolvedClass& resolved, const PlannedInstance& planned) {
   bool full = false;
   std::set<std::string> zones;
   for (const cloud::Subnet& subnet : resolved.subnets) {
     zones.insert(subnet.zone);
-    if (!machine.zone.empty() && subnet.zone != machine.zone) continue;
+    if (!planned.zone.empty() && subnet.zone != planned.zone) continue;
     if (subnet.free_addresses > 0) return &subnet;
     full = true;
   }
   if (full) {
     auto out = refused(Code::kExhausted, resolved.node_class, "subnetSelectorTerms",
                        fmt::format("no subnet has a free address{}",
-                                   machine.zone.empty() ? std::string() : " in zone " + machine.zone),
+                                   planned.zone.empty() ? std::string() : " in zone " + planned.zone),
                        "add a subnet, or wait until addresses are released");
     out.value().field = "capacity";  // another zone may have one, as after a refusal of EC2
     return out;
   }
   return refused(Code::kInvalid, resolved.node_class, "subnetSelectorTerms",
                  fmt::format("none of its {} subnets is in zone {}, they are in {}", resolved.subnets.size(),
-                             machine.zone, fmt::join(zones, ", ")),
+                             planned.zone, fmt::join(zones, ", ")),
                  "tag a subnet of that zone, or exclude the zone in the requirements of the NodePool");
 }
 
@@ -69,12 +69,12 @@ Result<std::vector<std::string>> groups_for(const ResolvedClass& resolved, const
 }
 
 /// The reservation with the most free instances in the zone; null if none fits. Spot capacity has none.
-const cloud::CapacityReservation* reservation_for(const ResolvedClass& resolved, const Machine& machine) {
-  if (machine.spot) return nullptr;
+const cloud::CapacityReservation* reservation_for(const ResolvedClass& resolved, const PlannedInstance& planned) {
+  if (planned.spot) return nullptr;
   const cloud::CapacityReservation* best = nullptr;
   for (const cloud::CapacityReservation& one : resolved.reservations) {
-    const bool fits = one.instance_type == machine.instance_type && one.available > 0 &&
-                      (machine.zone.empty() || one.zone == machine.zone);
+    const bool fits = one.instance_type == planned.instance_type && one.available > 0 &&
+                      (planned.zone.empty() || one.zone == planned.zone);
     // Blocks are paid in advance and end: capacity that is on demand anyway comes first.
     const auto rank = [](const cloud::CapacityReservation& r) {
       return std::pair(r.kind != "capacity-block", r.available);
@@ -117,11 +117,11 @@ std::vector<cloud::BlockDevice> devices_of(const NodeClass& node_class) {
   return out;
 }
 
-cloud::Tags tags_of(const NodeClass& node_class, const ClusterIdentity& cluster, const Machine& machine) {
+cloud::Tags tags_of(const NodeClass& node_class, const ClusterIdentity& cluster, const PlannedInstance& planned) {
   cloud::Tags out = node_class.tags;
-  out.emplace("Name", fmt::format("{}/{}", machine.pool, machine.claim));
-  out["karpenter.sh/nodepool"] = machine.pool;
-  out["karpenter.sh/nodeclaim"] = machine.claim;
+  out.emplace("Name", fmt::format("{}/{}", planned.pool, planned.claim));
+  out["karpenter.sh/nodepool"] = planned.pool;
+  out["karpenter.sh/nodeclaim"] = planned.claim;
   out["karpenter.k8s.aws/ec2nodeclass"] = node_class.name;
   if (!cluster.name.empty()) {
     out["eks:eks-cluster-name"] = cluster.name;
@@ -143,26 +143,26 @@ void count_launch(ResolvedClass& resolved, const cloud::InstanceRequest& request
 }
 
 Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved, const ClusterIdentity& cluster,
-                                                 const Machine& machine) {
+                                                 const PlannedInstance& planned) {
   const NodeClass& node_class = resolved.node_class;
   // Without a zone, that of a reservation is the best.
-  Machine placed = machine;
-  const cloud::CapacityReservation* reservation = reservation_for(resolved, machine);
+  PlannedInstance placed = planned;
+  const cloud::CapacityReservation* reservation = reservation_for(resolved, planned);
   if (reservation != nullptr && placed.zone.empty()) placed.zone = reservation->zone;
   cloud::InstanceRequest out;
   QM_ASSIGN(out.image_id, image_for(resolved, placed));
   auto found = subnet_for(resolved, placed);
   // A reservation in a zone without a subnet of the class is of no use; other zones are.
-  if (!found && placed.zone != machine.zone) {
+  if (!found && placed.zone != planned.zone) {
     reservation = nullptr;
-    found = subnet_for(resolved, machine);
+    found = subnet_for(resolved, planned);
   }
   QM_ASSIGN(const cloud::Subnet* subnet, std::move(found));
   QM_ASSIGN(out.security_groups, groups_for(resolved, *subnet));
   out.subnet = subnet->id;
   out.zone = subnet->zone;
-  out.instance_type = machine.instance_type;
-  out.spot = machine.spot;
+  out.instance_type = planned.instance_type;
+  out.spot = planned.spot;
   out.instance_profile = node_class.instance_profile;
   out.block_devices = devices_of(node_class);
   out.metadata = cloud::MetadataAccess{node_class.metadata.endpoint, node_class.metadata.ipv6,
@@ -171,15 +171,15 @@ Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved, 
   out.public_ip = node_class.public_ip;
   out.enclave = node_class.enclave;
   if (resolved.placement_group) out.placement_group = resolved.placement_group->id;
-  placed.labels["karpenter.sh/nodepool"] = machine.pool;
-  placed.labels["karpenter.sh/capacity-type"] = machine.spot ? "spot" : "on-demand";
+  placed.labels["karpenter.sh/nodepool"] = planned.pool;
+  placed.labels["karpenter.sh/capacity-type"] = planned.spot ? "spot" : "on-demand";
   placed.labels["karpenter.k8s.aws/ec2nodeclass"] = node_class.name;
   if (reservation != nullptr) {
     out.capacity_reservation = reservation->id;
     out.capacity_block = reservation->kind == "capacity-block";
     placed.labels["karpenter.k8s.aws/capacity-reservation-id"] = reservation->id;
   }
-  out.tags = tags_of(node_class, cluster, machine);
+  out.tags = tags_of(node_class, cluster, planned);
   out.tag_resources = true;
   if (out.tags.size() > kMostTags) {
     return refused(Code::kInvalid, node_class, "tags",

@@ -125,13 +125,14 @@ std::string archive(const std::vector<Part>& parts) {
 // ---- families ----
 
 // The class's parts come first: a script runs before the node joins, and the last NodeConfig has precedence.
-Result<std::string> al2023(const NodeClass& node_class, const ClusterIdentity& cluster, const Machine& machine) {
+Result<std::string> al2023(const NodeClass& node_class, const ClusterIdentity& cluster,
+                           const PlannedInstance& planned) {
   QM_ASSIGN(auto parts, own_parts(node_class.user_data));
   Json kubelet = Json::object();
-  const Json configuration = kubelet_configuration(node_class.kubelet, machine.taints);
+  const Json configuration = kubelet_configuration(node_class.kubelet, planned.taints);
   if (configuration.size() > 0) kubelet.set("config", configuration);
-  if (!machine.labels.empty())
-    kubelet.set("flags", Json::array({fmt::format("--node-labels={}", label_argument(machine.labels))}));
+  if (!planned.labels.empty())
+    kubelet.set("flags", Json::array({fmt::format("--node-labels={}", label_argument(planned.labels))}));
   Json spec = Json::object({{"cluster", Json::object({{"name", cluster.name},
                                                       {"apiServerEndpoint", cluster.endpoint},
                                                       {"certificateAuthority", cluster.certificate_authority},
@@ -144,13 +145,13 @@ Result<std::string> al2023(const NodeClass& node_class, const ClusterIdentity& c
   return archive(parts);
 }
 
-Result<std::string> al2(const NodeClass& node_class, const ClusterIdentity& cluster, const Machine& machine) {
+Result<std::string> al2(const NodeClass& node_class, const ClusterIdentity& cluster, const PlannedInstance& planned) {
   QM_ASSIGN(auto parts, own_parts(node_class.user_data));
   const NodeClassKubelet& kubelet = node_class.kubelet;
   std::vector<std::string> arguments;
-  if (!machine.labels.empty()) arguments.push_back(fmt::format("--node-labels=\"{}\"", label_argument(machine.labels)));
+  if (!planned.labels.empty()) arguments.push_back(fmt::format("--node-labels=\"{}\"", label_argument(planned.labels)));
   std::vector<std::string> taints;
-  for (const Taint& taint : machine.taints)
+  for (const Taint& taint : planned.taints)
     taints.push_back(fmt::format("{}={}:{}", taint.key, taint.value, taint.effect));
   if (!taints.empty()) arguments.push_back(fmt::format("--register-with-taints=\"{}\"", fmt::join(taints, ",")));
   const auto number = [&](const char* name, std::int64_t value) {
@@ -199,13 +200,14 @@ Status identified(const ClusterIdentity& cluster, std::string_view family) {
 
 }  // namespace
 
-Result<std::string> user_data(const NodeClass& node_class, const ClusterIdentity& cluster, const Machine& machine) {
+Result<std::string> user_data(const NodeClass& node_class, const ClusterIdentity& cluster,
+                              const PlannedInstance& planned) {
   const std::string& family = node_class.ami_family;
   if (family == "Custom") return node_class.user_data;
   QM_TRY(identified(cluster, family));
-  if (family == "AL2023") return al2023(node_class, cluster, machine);
-  if (family == "AL2") return al2(node_class, cluster, machine);
-  if (family == "Bottlerocket") return bottlerocket_settings(node_class, cluster, machine);
+  if (family == "AL2023") return al2023(node_class, cluster, planned);
+  if (family == "AL2") return al2(node_class, cluster, planned);
+  if (family == "Bottlerocket") return bottlerocket_settings(node_class, cluster, planned);
   return fail(Error{Code::kInvalid, fmt::format("instances of the family {} are not launched", family),
                     "spec.amiFamily", "use AL2023, Bottlerocket, AL2, or Custom with your own userData"});
 }

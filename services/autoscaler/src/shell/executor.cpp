@@ -109,20 +109,20 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
 
 Result<cloud::InstanceRequest> Executor::request_for(const Json& want) const {
   if (!parameters_) return fail(Code::kInvalid, "no EC2NodeClasses are read, so that nothing can be launched");
-  Machine machine;
-  machine.claim = want["claim"].string();
-  machine.pool = want["pool"].string();
-  machine.instance_type = want["type"].string();
-  machine.zone = want["zone"].string();
-  machine.spot = want["spot"].boolean();
-  machine.architecture = architecture_of(machine.instance_type);
-  machine.accelerator = accelerator_of(machine.instance_type);
-  for (const auto& [key, value] : want["labels"].members()) machine.labels[key] = value.string();
+  PlannedInstance planned;
+  planned.claim = want["claim"].string();
+  planned.pool = want["pool"].string();
+  planned.instance_type = want["type"].string();
+  planned.zone = want["zone"].string();
+  planned.spot = want["spot"].boolean();
+  planned.architecture = architecture_of(planned.instance_type);
+  planned.accelerator = accelerator_of(planned.instance_type);
+  for (const auto& [key, value] : want["labels"].members()) planned.labels[key] = value.string();
   for (const Json& taint : want["taints"].items())
-    machine.taints.push_back({taint["key"].string(), taint["value"].string(), taint["effect"].string()});
-  QM_ASSIGN(auto request, parameters_(class_of(want), machine));
+    planned.taints.push_back({taint["key"].string(), taint["value"].string(), taint["effect"].string()});
+  QM_ASSIGN(auto request, parameters_(class_of(want), planned));
   request.tags[std::string(kOwnerTag)] = shard_;
-  request.client_token = client_token(shard_, machine.claim);
+  request.client_token = client_token(shard_, planned.claim);
   return request;
 }
 

@@ -222,7 +222,7 @@ std::string NodeClassWatch::why_not_ready(const std::string& node_class) const {
 }
 
 Result<cloud::InstanceRequest> NodeClassWatch::launch_parameters(const std::string& node_class,
-                                                                 const Machine& machine) {
+                                                                 const PlannedInstance& planned) {
   if (auto why = why_not_ready(node_class); !why.empty()) {
     const std::scoped_lock lock(mutex_);
     const auto entry = entries_.find(node_class);
@@ -234,7 +234,7 @@ Result<cloud::InstanceRequest> NodeClassWatch::launch_parameters(const std::stri
   if (entry == entries_.end()) return fail(Code::kInvalid, "EC2NodeClass {} was deleted", node_class);
   ClusterIdentity cluster = options_.cluster;
   cluster.kubernetes_version = version_;
-  auto request = autoscaler::launch_parameters(entry->second.resolved, cluster, machine);
+  auto request = autoscaler::launch_parameters(entry->second.resolved, cluster, planned);
   if (request) count_launch(entry->second.resolved, *request);
   return request;
 }

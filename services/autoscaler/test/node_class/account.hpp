@@ -19,8 +19,8 @@ inline config::NodeClass class_of(const std::string& alias = "al2023@latest", co
 
 inline ClusterIdentity cluster_of_tests() { return {"ml", "https://api.ml", "10.100.0.0/16", "Q0E=", "1.31"}; }
 
-inline Machine machine_of(const std::string& type, const std::string& zone = "") {
-  Machine out;
+inline PlannedInstance machine_of(const std::string& type, const std::string& zone = "") {
+  PlannedInstance out;
   out.claim = "pool-00001";
   out.pool = "pool";
   out.instance_type = type;

@@ -46,15 +46,15 @@ RC_GTEST_PROP(LaunchParameters, DoNotDependOnTheOrderOfTheResponses, ()) {
                                 small(3),
                                 {{"team", "ml"}}});
   }
-  const auto machine = machine_of("p5.48xlarge", small(2) == 0 ? "" : "us-east-1a");
-  const auto first = launch_parameters(resolve(node_class, has, "1.31"), cluster_of_tests(), machine);
+  const auto planned = machine_of("p5.48xlarge", small(2) == 0 ? "" : "us-east-1a");
+  const auto first = launch_parameters(resolve(node_class, has, "1.31"), cluster_of_tests(), planned);
   std::mt19937 random(static_cast<unsigned>(small(1'000'000)));
   std::ranges::shuffle(has.images, random);
   std::ranges::shuffle(has.subnets, random);
   std::ranges::shuffle(has.security_groups, random);
   std::ranges::shuffle(has.reservations, random);
   has.subnets.insert(has.subnets.end(), has.subnets.begin(), has.subnets.end());  // a page may repeat
-  const auto again = launch_parameters(resolve(node_class, has, "1.31"), cluster_of_tests(), machine);
+  const auto again = launch_parameters(resolve(node_class, has, "1.31"), cluster_of_tests(), planned);
   RC_ASSERT(first.has_value() == again.has_value());
   if (first) RC_ASSERT(*first == *again);
   if (!first) RC_ASSERT(first.error().message == again.error().message);

@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Result<cloud::InstanceRequest> parameters(const config::NodeClass& node_class, const Inventory& has,
-                                          const Machine& machine) {
-  return launch_parameters(resolve(node_class, has, "1.31"), cluster_of_tests(), machine);
+                                          const PlannedInstance& planned) {
+  return launch_parameters(resolve(node_class, has, "1.31"), cluster_of_tests(), planned);
 }
 
 TEST(LaunchParameters, AreThoseOfTheClass) {
@@ -37,9 +37,9 @@ TEST(LaunchParameters, AreThoseOfTheClass) {
   volume.encrypted = true;
   volume.delete_on_termination = true;
   node_class.volumes = {volume};
-  auto machine = machine_of("p5.48xlarge", "us-east-1b");
-  machine.spot = true;
-  const auto got = parameters(node_class, account(), machine);
+  auto planned = machine_of("p5.48xlarge", "us-east-1b");
+  planned.spot = true;
+  const auto got = parameters(node_class, account(), planned);
   ASSERT_TRUE(got) << got.error().to_string();
   cloud::InstanceRequest want;
   want.instance_type = "p5.48xlarge";
@@ -155,19 +155,19 @@ TEST(LaunchParameters, AReservationDeterminesTheZoneAndIsNotForSpot) {
   reserve("cr-block", "us-east-1b", "capacity-block", 64);
   reserve("cr-few", "us-east-1b", "default", 1);
   reserve("cr-none", "us-east-1a", "default", 0);
-  auto machine = machine_of("p5.48xlarge");
-  const auto got = parameters(node_class, has, machine);
+  auto planned = machine_of("p5.48xlarge");
+  const auto got = parameters(node_class, has, planned);
   EXPECT_EQ(got->capacity_reservation, "cr-few") << "a block ends";
   EXPECT_EQ(got->subnet, "subnet-b1");
   EXPECT_FALSE(got->capacity_block);
-  machine.zone = "us-east-1a";
-  EXPECT_EQ(parameters(node_class, has, machine)->capacity_reservation, "");
-  machine.zone = "us-east-1b";
-  machine.spot = true;
-  EXPECT_EQ(parameters(node_class, has, machine)->capacity_reservation, "");
-  machine.spot = false;
+  planned.zone = "us-east-1a";
+  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "");
+  planned.zone = "us-east-1b";
+  planned.spot = true;
+  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "");
+  planned.spot = false;
   has.reservations[1].available = 0;
-  EXPECT_TRUE(parameters(node_class, has, machine)->capacity_block);
+  EXPECT_TRUE(parameters(node_class, has, planned)->capacity_block);
 }
 
 TEST(LaunchParameters, UserDataAndTagsAreBounded) {

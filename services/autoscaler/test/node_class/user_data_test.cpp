@@ -11,8 +11,8 @@ using namespace autoscaler::testing;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Machine labeled() {
-  Machine out = machine_of("p5.48xlarge");
+PlannedInstance labeled() {
+  PlannedInstance out = machine_of("p5.48xlarge");
   out.labels = {{"a", "b"}, {"workload", "training"}};
   out.taints = {{"nvidia.com/gpu", "true", "NoSchedule"}, {"karpenter.sh/unregistered", "", "NoExecute"}};
   return out;

@@ -163,7 +163,7 @@ TEST_F(NodeClassesOnTheFleet, AnInstanceIsLaunchedWithTheParametersOfItsClass) {
   create("quartermaster");
   ASSERT_TRUE(ready()) << watch_->why_not_ready("gpu");
   Executor executor(*client_, *aws_, Driver::kEc2, "east",
-                    [this](const auto& name, const auto& machine) { return watch_->launch_parameters(name, machine); });
+                    [this](const auto& name, const auto& planned) { return watch_->launch_parameters(name, planned); });
   const store::IntentRow launch{
       "launch/p-1", "instance.launch", "p-1", 0,
       R"({"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"us-east-1b","spot":true,"labels":{"a":"b"},)"
@@ -178,7 +178,7 @@ TEST_F(NodeClassesOnTheFleet, AnInstanceIsLaunchedWithTheParametersOfItsClass) {
     // The class changes, and so do the parameters of the repeated launch.
     const Json changed = Json::object({{"spec", Json::object({{"tags", Json::object({{"n", "1"}})}})}});
     ASSERT_TRUE(client_->merge_patch(kNodeClasses, "", "gpu", changed));
-    Machine any;
+    PlannedInstance any;
     any.instance_type = "p5.48xlarge";
     any.architecture = "x86_64";
     any.accelerator = Accelerator::kNvidia;

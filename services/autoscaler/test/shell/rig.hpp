@@ -124,14 +124,14 @@ inline std::string described(const std::string& instances) {
 }
 
 /// The parameters of a class with an image and nothing else, which needs no account.
-inline Result<cloud::InstanceRequest> plain_parameters(const std::string& node_class, const Machine& machine) {
+inline Result<cloud::InstanceRequest> plain_parameters(const std::string& node_class, const PlannedInstance& planned) {
   if (node_class == "missing") return fail(Code::kInvalid, "EC2NodeClass missing does not exist; create it");
   cloud::InstanceRequest out;
   out.image_id = "ami-1";
-  out.instance_type = machine.instance_type;
-  out.zone = machine.zone;
-  out.spot = machine.spot;
-  out.tags = {{"karpenter.sh/nodeclaim", machine.claim}};
+  out.instance_type = planned.instance_type;
+  out.zone = planned.zone;
+  out.spot = planned.spot;
+  out.tags = {{"karpenter.sh/nodeclaim", planned.claim}};
   return out;
 }
 

@@ -20,7 +20,7 @@ namespace qm::autoscaler {
 /// Fails    as launch_parameters(), and kInvalid: the class does not exist, or is not ready; kUnavailable: it has not
 ///          been resolved yet.
 using LaunchParameters =
-    std::function<Result<cloud::InstanceRequest>(const std::string& node_class, const Machine& machine)>;
+    std::function<Result<cloud::InstanceRequest>(const std::string& node_class, const PlannedInstance& planned)>;
 
 /// The EC2NodeClasses of the files at `paths`; kInvalid has file, line, field and remedy.
 Result<std::vector<config::NodeClass>> node_classes_from_manifests(std::span<const std::string> paths);
@@ -54,7 +54,8 @@ class NodeClassWatch {
   /// Why no instance of the class can be launched, with the remedy; empty if it is ready.
   [[nodiscard]] std::string why_not_ready(const std::string& node_class) const;
   /// The parameters of a launch, which counts against free addresses until the class is resolved again.
-  [[nodiscard]] Result<cloud::InstanceRequest> launch_parameters(const std::string& node_class, const Machine& machine);
+  [[nodiscard]] Result<cloud::InstanceRequest> launch_parameters(const std::string& node_class,
+                                                                 const PlannedInstance& planned);
 
  private:
   struct Entry {

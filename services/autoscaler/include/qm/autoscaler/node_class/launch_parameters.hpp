@@ -17,7 +17,7 @@ struct ClusterIdentity {
 };
 
 /// One instance to launch.
-struct Machine {
+struct PlannedInstance {
   std::string claim, pool, instance_type;
   std::string zone;          ///< empty = the zone with the most free addresses
   std::string architecture;  ///< "x86_64" or "arm64"
@@ -35,7 +35,8 @@ struct Machine {
 ///          kExhausted with the field "capacity": no free address in the subnets of the zone.
 /// Threads  any.
 [[nodiscard]] Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved,
-                                                               const ClusterIdentity& cluster, const Machine& machine);
+                                                               const ClusterIdentity& cluster,
+                                                               const PlannedInstance& planned);
 
 /// Counts a launch with these parameters against the free addresses of its subnet and the instances of its reservation,
 /// until the class is resolved again: the next launch of a gang may need another subnet.
@@ -46,7 +47,7 @@ void count_launch(ResolvedClass& resolved, const cloud::InstanceRequest& request
 ///
 /// Fails    kInvalid: the cluster is not identified, or the class's userData cannot be merged.
 [[nodiscard]] Result<std::string> user_data(const config::NodeClass& node_class, const ClusterIdentity& cluster,
-                                            const Machine& machine);
+                                            const PlannedInstance& planned);
 
 /// The name of the instance profile that is created for the role of a class.
 [[nodiscard]] std::string instance_profile_of(const config::NodeClass& node_class, const std::string& cluster,
