@@ -347,8 +347,8 @@ TEST_F(NewUser, TheJournalOfEachServiceReplaysToItsState) {
     EXPECT_EQ(ran.code, 0) << ran.output;
     EXPECT_NE(ran.output.find("; 0 of "), std::string::npos) << ran.output;
   }
-  const auto other = run({program("qm-replay"), "--postgres", suite().postgres(), "--service", "placement", "--set",
-                          "hold=7m"},
+  const auto other = run({program("qm-replay"), "--postgres", suite().postgres(), "--service", "cost", "--set",
+                          "posting-delay=1s"},
                          60s);
   EXPECT_EQ(other.code, 1) << "another setting decides otherwise\n" << other.output;
   EXPECT_NE(other.output.find("give the settings of the service"), std::string::npos) << other.output;

@@ -130,7 +130,7 @@ class ModelBuilder {
     }
   }
 
-  /// Offers of one zone that the same rules accept. Zones are told apart if any pod has a zone constraint.
+  /// Offers of one zone that the same rules accept. Zones count separately if any pod has a zone constraint.
   void make_families() {
     const bool by_zone = std::ranges::any_of(problem_.pods, [](const Pod& pod) {
       const auto in_zone = [](const auto& one) { return one.topology_key == kZoneLabel; };

@@ -228,10 +228,10 @@ TEST(Retire, EmptyForLongIsDrainedThenTerminatedWhenConfirmed) {
 }
 
 // S-182: with a budget of one node the second empty one stays until the first has left; other reasons do not count.
-// The table begins on 12 January 1970 at 13:46:40 UTC, a Monday.
+// S-198: the table begins on 12 January 1970 at 13:46:40 UTC, a Monday.
 TEST(Retire, ABudgetWithAScheduleKeepsEmptyNodesUntilItsWindowEnds) {
   expect(R"(
-    pool p types=a8 after=60 budget=0//1800/45_13_*_*_MON
+    pool p types=a8 after=60 budget=0/all/1800/45_13_*_*_MON
     want w/1 1x8
     => launch p-00001 a8 on-demand
     => promise w/1 by=240 p-00001

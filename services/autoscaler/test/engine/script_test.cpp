@@ -146,7 +146,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "budget") {
         const auto parts = split(value, '/');  // nodes/reasons/seconds/schedule, with _ for blanks
         Budget budget{parts[0], {}, {}, {}};
-        if (parts.size() > 1 && !parts[1].empty()) budget.reasons = split(parts[1], ',');
+        if (parts.size() > 1 && parts[1] != "all") budget.reasons = split(parts[1], ',');
         if (parts.size() > 3) {
           budget.duration = secs(parts[2]);
           budget.schedule = parts[3];

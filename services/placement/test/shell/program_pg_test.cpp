@@ -120,7 +120,7 @@ TEST_F(PlacementProgram, KeepsDevicesAcrossAKill) {
   EXPECT_EQ(second.process->wait(std::chrono::seconds(20)), 0) << qm::testing::read_file(dir.path() + "/second.log");
 }
 
-TEST(PlacementProgram, RefusesUnknownSetting) {
+TEST_F(PlacementProgram, RefusesUnknownSetting) {
   qm::testing::TempDir dir;
   for (const std::string setting : {"held=5", "hold=soon", "hold=0", "policy=best"}) {
     Program program;
