@@ -184,11 +184,14 @@ void NodeClassWatch::put(const NodeClass& node_class) {
 
 Status NodeClassWatch::take(const Json& object) {
   QM_ASSIGN(const auto node_class, config::typed_object<NodeClass>(object, "EC2NodeClass"));
-  {
-    const std::scoped_lock lock(mutex_);
-    of_server_[node_class.name] = true;
-  }
   put(node_class);
+  const std::scoped_lock lock(mutex_);
+  if (std::exchange(of_server_[node_class.name], true)) return {};
+  // A new object has no status, even if a file has the same class.
+  Entry& entry = entries_[node_class.name];
+  entry.published.clear();
+  entry.due = {};
+  wake_.notify_all();
   return {};
 }
 
