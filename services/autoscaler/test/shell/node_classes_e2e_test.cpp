@@ -4,6 +4,7 @@
 #include "qm/autoscaler/cluster.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/bus/bus.hpp"
+#include "qm/config/typed.hpp"
 #include "qm/store/memory.hpp"
 #include "qm/testing/testing.hpp"
 
@@ -121,6 +122,23 @@ TEST_F(NodeClassesOnTheFleet, AreResolvedAtEachChangeAndTheirStatusIsWritten) {
   ASSERT_TRUE(client_->remove(kNodeClasses, "", "gpu", {}));
   EXPECT_TRUE(qm::testing::wait_until(
       [&] { return watch_->why_not_ready("gpu").find("does not exist") != std::string::npos; }));
+}
+
+// A file of --config has the class; its resources do not change when an object of the same class appears.
+TEST_F(NodeClassesOnTheFleet, AnObjectGetsItsStatusThoughAFileHasTheSameClass) {
+  create("quartermaster");
+  const auto node_class =
+      config::typed_object<config::NodeClass>(*client_->get(kNodeClasses, "", "gpu"), "EC2NodeClass");
+  ASSERT_TRUE(node_class) << node_class.error().to_string();
+  ASSERT_TRUE(client_->remove(kNodeClasses, "", "gpu", {}));
+  watch({*node_class});
+  ASSERT_TRUE(ready()) << watch_->why_not_ready("gpu");
+  for (int i = 0; i < 2; ++i) {
+    create("quartermaster");
+    EXPECT_TRUE(qm::testing::wait_until([&] { return condition("Ready") == "True"; })) << condition("Ready");
+    ASSERT_TRUE(client_->remove(kNodeClasses, "", "gpu", {}));
+    EXPECT_EQ(watch_->why_not_ready("gpu"), "") << "the file still has it";
+  }
 }
 
 TEST_F(NodeClassesOnTheFleet, ANodePoolIsUsedOnceItsClassIsReady) {
