@@ -248,6 +248,28 @@ TEST(Retire, ABudgetWithAScheduleKeepsEmptyNodesUntilItsWindowEnds) {
   )");
 }
 
+// Nothing else happens when a window ends: the engine asks for a step at the next minute, 13:53 here.
+TEST(Retire, ABudgetWithAScheduleIsEvaluatedAtEachMinute) {
+  Script script;
+  ASSERT_EQ(script.run(R"(
+    pool p types=a8 after=60 budget=0/all/1800/45_13_*_*_MON
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=1
+    unwant w
+    tick 300
+    => withdrawn w/1
+    node n1 i-1
+    tick 60
+  )"),
+            "");
+  const Output out = script.step({Tick{}});
+  ASSERT_TRUE(out.wake_at);
+  EXPECT_EQ(*out.wake_at - script.now(), std::chrono::seconds(20));
+}
+
 TEST(Retire, ABudgetOfOneNodeTerminatesEmptyNodesOneByOne) {
   const std::string two = R"(
     want w/1 2x8

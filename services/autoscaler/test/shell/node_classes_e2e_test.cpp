@@ -141,6 +141,7 @@ TEST_F(NodeClassesOnTheFleet, AnObjectGetsItsStatusThoughAFileHasTheSameClass) {
   }
 }
 
+// S-488: no claim is made for a class without a subnet, and the explanation names the tag.
 TEST_F(NodeClassesOnTheFleet, ANodePoolIsUsedOnceItsClassIsReady) {
   watch();
   Executor executor(*client_, *aws_, Driver::kEc2, "east");
@@ -169,6 +170,12 @@ TEST_F(NodeClassesOnTheFleet, ANodePoolIsUsedOnceItsClassIsReady) {
   create("none");
   EXPECT_TRUE(qm::testing::wait_until([&] { return not_ready().find("no subnet matches") != std::string::npos; }))
       << not_ready();
+  host.read([&](const service::Shell& shell) {
+    EXPECT_THAT(engine_of(shell).explain(clock_.now()),
+                ::testing::Contains(HasSubstr("NodePool p is not ready: EC2NodeClass gpu: no subnet matches tag "
+                                              "karpenter.sh/discovery=none; tag a subnet")));
+    EXPECT_EQ(engine_of(shell).tables().claims.size(), 0U);
+  });
   ASSERT_TRUE(client_->remove(kNodeClasses, "", "gpu", {}));
   create("quartermaster");
   EXPECT_TRUE(qm::testing::wait_until([&] { return not_ready().empty(); })) << not_ready();
