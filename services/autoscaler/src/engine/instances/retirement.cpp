@@ -108,19 +108,15 @@ void Retirement::end_drained() {
   }
 }
 
-std::map<std::string, std::int64_t> Retirement::allowed_drains() const {
-  std::map<std::string, std::int64_t> nodes, disrupted, out;
+std::int64_t Retirement::allowed_drains(const Pool& pool) const {
+  std::int64_t nodes = 0, disrupted = 0;
   for (const auto& [name, c] : tables_.claims) {
-    if (c.pool.empty() || (c.state != ClaimState::kReady && c.state != ClaimState::kDraining)) continue;
+    if (c.pool != pool.name || (c.state != ClaimState::kReady && c.state != ClaimState::kDraining)) continue;
     const NodeRow* node = facts_.node_of(c);
-    ++nodes[c.pool];
-    if (c.state == ClaimState::kDraining || node == nullptr || !node->ready) ++disrupted[c.pool];
+    ++nodes;
+    if (c.state == ClaimState::kDraining || node == nullptr || !node->ready) ++disrupted;
   }
-  for (const auto& [name, count] : nodes) {
-    const Pool* pool = tables_.pools.find(name);
-    if (pool != nullptr) out[name] = facts_.budget(*pool, count).nodes - disrupted[name];
-  }
-  return out;
+  return facts_.budget(pool, nodes).nodes - disrupted;
 }
 
 void Retirement::retire_empty() {
@@ -134,7 +130,13 @@ void Retirement::retire_empty() {
   for (const auto& [name, c] : tables_.claims) {
     if (!c.pool.empty() && c.state == ClaimState::kReady) candidates.push_back(name);
   }
-  auto drains = allowed_drains();
+  std::map<std::string, std::int64_t> drains;  // left, by pool; budgets are read only for pools with an empty node
+  for (const auto& name : candidates) {
+    const Claim& c = *tables_.claims.find(name);
+    const Pool* pool = tables_.pools.find(c.pool);
+    if (pool != nullptr && facts_.node_of(c)->empty_since && !drains.contains(c.pool))
+      drains.emplace(c.pool, allowed_drains(*pool));
+  }
   const auto surplus = static_pools_.surplus_replicas(candidates);
   for (const auto& name : candidates) {
     const Claim& c = *tables_.claims.find(name);

@@ -27,8 +27,8 @@ class Retirement {
   void retire_empty();
 
  private:
-  /// By pool, the number of its nodes that may be drained now because they are empty.
-  [[nodiscard]] std::map<std::string, std::int64_t> allowed_drains() const;
+  /// The number of nodes of the pool that may be drained now because they are empty.
+  [[nodiscard]] std::int64_t allowed_drains(const Pool& pool) const;
   State& state_;
   const Options& options_;
   Tables& tables_;
