@@ -86,9 +86,8 @@ Status apply(service::Shell& shell, const pg::Rows& rows, std::size_t row, Repla
   return {};
 }
 
-Result<Replayed> replay(const Options& options, pg::Connection& session, const std::string& schema) {
-  QM_ASSIGN(const auto values, values_of(options.sets));
-  QM_ASSIGN(const auto shell, open_shell(options.service, values));
+Result<Replayed> replay(const Options& options, service::Shell& shell, pg::Connection& session,
+                        const std::string& schema) {
   std::ofstream lines;
   if (!options.out.empty()) lines.open(options.out);
   Replayed out;
@@ -104,7 +103,7 @@ Result<Replayed> replay(const Options& options, pg::Connection& session, const s
                                  options.shard, last + 1, rows.int8(row, 0)),
                      "--postgres", "use a copy of the database from before the journal was shortened"});
       }
-      QM_TRY(apply(*shell, rows, row, out, lines));
+      QM_TRY(apply(shell, rows, row, out, lines));
       ++last;
     }
     if (rows.size() < static_cast<std::size_t>(kRowsAtOnce)) return out;
@@ -128,12 +127,14 @@ Result<std::vector<std::string>> differences(const Replayed& replayed, pg::Conne
 }
 
 Status run(const Options& options) {
+  QM_ASSIGN(const auto values, values_of(options.sets));
+  QM_ASSIGN(const auto shell, open_shell(options.service, values));
   QM_ASSIGN(const auto session, pg::Connection::open(options.postgres, {"qm-replay", std::chrono::minutes(5)}));
   const auto schema =
       pg::quote_name(options.shard == "default" ? options.service : options.service + "_" + options.shard);
   // The journal and the state of one moment, while the service goes on.
   QM_TRY(session->exec("begin isolation level repeatable read read only"));
-  QM_ASSIGN(const auto replayed, replay(options, *session, schema));
+  QM_ASSIGN(const auto replayed, replay(options, *shell, *session, schema));
   QM_ASSIGN(const auto differ, differences(replayed, *session, schema));
   fmt::print("{}/{}: {} batches, {} inputs, {} events, {} intents; decisions {}; {} of {} state rows differ\n",
              options.service, options.shard, replayed.batches, replayed.inputs, replayed.events, replayed.intents,
@@ -157,7 +158,11 @@ int main(int argc, char** argv) {
   app.add_option("--shard", options.shard, "Shard of the service.")->capture_default_str();
   app.add_option("--set", options.sets, "A setting of the service, as NAME=VALUE; may be repeated.");
   app.add_option("--out", options.out, "File for one line per batch: sequence, time, inputs, digest of its decisions.");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (const auto done = qm::replay::run(options); !done) {
     std::fprintf(stderr, "qm-replay: %s\n", done.error().to_string().c_str());
     return done.error().code == qm::Code::kInvalid ? 2 : 1;

@@ -347,12 +347,12 @@ TEST_F(NewUser, TheJournalOfEachServiceReplaysToItsState) {
     EXPECT_EQ(ran.code, 0) << ran.output;
     EXPECT_NE(ran.output.find("; 0 of "), std::string::npos) << ran.output;
   }
-  const auto other = run({program("qm-replay"), "--postgres", suite().postgres(), "--service", "cost", "--set",
-                          "posting-delay=1s"},
-                         60s);
+  const auto other = run(
+      {program("qm-replay"), "--postgres", suite().postgres(), "--service", "cost", "--set", "posting-delay=1s"}, 60s);
   EXPECT_EQ(other.code, 1) << "another setting decides otherwise\n" << other.output;
   EXPECT_NE(other.output.find("give the settings of the service"), std::string::npos) << other.output;
-  const auto wrong = run({program("qm-replay"), "--postgres", suite().postgres(), "--service", "billing"}, 60s);
+  EXPECT_EQ(run({program("qm-replay"), "--service", "cost"}, 60s).code, 2) << "no database is named";
+  const auto wrong = run({program("qm-replay"), "--postgres", "host=/nowhere", "--service", "billing"}, 60s);
   EXPECT_EQ(wrong.code, 2);
   EXPECT_NE(wrong.output.find("use admission, placement, autoscaler, telemetry or cost"), std::string::npos)
       << wrong.output;
