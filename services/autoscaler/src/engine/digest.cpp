@@ -78,7 +78,9 @@ class Folder {
     for (const auto& t : s.tolerations) all(t.key, t.op, t.value, t.effect);
     for (const auto& [resource, amount] : s.extended) all(resource, amount);
   }
-  void add(const DemandUpdated::Item& d) { all(d.id, d.pod_sets, d.priority, d.since, d.ns, d.runs); }
+  void add(const DemandUpdated::Item& d) {
+    all(d.id, d.pod_sets, d.priority, d.since, d.ns, d.runs, d.room, d.room_zone);
+  }
   void add(const Plan::Place& p) { all(p.claim, p.set, p.pods); }
   void add(const Plan& p) { all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before, p.places); }
   void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }

@@ -24,7 +24,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   state.now = now;
   state.out = {};
   state.changed_claims.clear();
-  state.more_replicas = false;
+  state.more_launches = false;
   state.needs.trim();
   for (const auto& command : batch) std::visit([this](const auto& c) { parts_->observations.apply(c); }, command);
   Evaluation(*parts_).run();

@@ -79,7 +79,7 @@ std::optional<Instant> Evaluation::next_timer() const {
   }
   for (const auto& [id, save] : state_.tables.saves) consider(save.until);
   for (const auto& [offering, until] : state_.tables.blocked) consider(until);
-  if (state_.more_replicas) consider(state_.now + std::chrono::seconds(1));
+  if (state_.more_launches) consider(state_.now + std::chrono::seconds(1));
   return next;
 }
 

@@ -26,7 +26,8 @@ struct EngineParts {
 
   Spot spot{state, claims};
   StaticPools static_pools{state, facts, claims, offers};
-  Launches launches{state, facts, claims, offers, plans, new_nodes};
+  JointPlanner joint{state, new_nodes, offers};
+  Launches launches{state, facts, claims, offers, plans, new_nodes, joint};
   Retirement retirement{state, facts, claims, static_pools};
   Groups groups{state};
 

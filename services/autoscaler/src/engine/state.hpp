@@ -22,7 +22,7 @@ struct State {
   Instant now{};
   Output out;
   std::set<ClaimName> changed_claims;  ///< to publish
-  bool more_replicas = false;          ///< further instances of static pools are launched a moment later
+  bool more_launches = false;          ///< further instances are launched a moment later
 };
 
 }  // namespace qm::autoscaler

@@ -35,6 +35,10 @@ std::vector<Command> placement(const pb::PlacementEvent& event, bool tombstone) 
       DemandUpdated::Item item{{WorkloadUid(i.uid()), i.attempt()}, {}, i.priority(),
                                from_micros(i.since_us()),           {}, i.runs()};
       for (const auto& set : i.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
+      for (int set = 0; set < std::min(i.rules_size(), i.pod_sets_size()); ++set)
+        item.pod_sets[static_cast<std::size_t>(set)].rules = i.rules(set);
+      item.room.assign(i.room().begin(), i.room().end());
+      item.room_zone = i.room_zone();
       update.items.push_back(std::move(item));
     }
     return {update};

@@ -1,15 +1,17 @@
 // DaemonSets of the API server.
-#include "pod_rules.hpp"
 #include "qm/autoscaler/cluster.hpp"
 #include "qm/base/log.hpp"
 #include "qm/config/needs.hpp"
+#include "qm/kube_objects/rules.hpp"
 
 namespace qm::autoscaler {
 Result<PodSet> daemon_set_from(const Json& object) {
   PodSet out;
   out.name = kube::namespace_of(object) + "/" + kube::name_of(object);
-  QM_ASSIGN(out.shape, config::shape_held_by(object["spec"]["template"]));
-  out.rules = rules_of_pod(Namespace(kube::namespace_of(object)), object["spec"]["template"]);
+  Json pod = object["spec"]["template"];
+  pod.set("metadata").set("namespace", kube::namespace_of(object));
+  QM_ASSIGN(out.shape, config::shape_held_by(pod));
+  QM_ASSIGN(out.rules, kube_objects::rules_text_of_pod(pod));
   return out;
 }
 
@@ -26,7 +28,7 @@ void DaemonSetWatch::changed(const Json& object, bool deleted) {
   if (set) {
     sets_.emplace(name, std::move(*set));
   } else {
-    log::warn("the requests of a DaemonSet cannot be read; new nodes are planned without it",
+    log::warn("the requests or constraints of a DaemonSet cannot be read; new nodes are planned without it",
               {{"daemonset", name}, {"error", set.error().to_string()}});
   }
 }

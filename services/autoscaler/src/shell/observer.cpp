@@ -1,9 +1,10 @@
 #include "observed.hpp"
-#include "pod_rules.hpp"
 #include "qm/autoscaler/cluster.hpp"
 #include "qm/base/log.hpp"
 #include "qm/config/needs.hpp"
+#include "qm/kube_objects/rules.hpp"
 #include "rows.hpp"
+#include "running_nodes.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -81,6 +82,7 @@ PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::fu
     : client_(client),
       clock_(clock),
       on_new_node_(std::move(on_new_node)),
+      running_(std::make_unique<RunningNodes>()),
       pod_informer_(client, kube::resources::kPods, "",
                     {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
       node_informer_(client, kube::resources::kNodes, "",
@@ -89,6 +91,8 @@ PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::fu
                         {[this](const Json& group, bool deleted) { on_group(group, deleted); }, [] {}, {}}),
       group_informer_(client, group_kind(client, "scheduling.x-k8s.io", "v1alpha1"), "",
                       {[this](const Json& group, bool deleted) { on_group(group, deleted); }, [] {}, {}}) {}
+
+PodObserver::~PodObserver() = default;
 
 void PodObserver::start() {
   for (auto* informer : {&volcano_informer_, &group_informer_, &node_informer_, &pod_informer_}) informer->start();
@@ -124,6 +128,12 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   const auto uid = kube::uid_of(pod);
   const bool holds = !deleted && works(pod);
   const auto& node = pod["spec"]["nodeName"].string();
+  const auto& status = pod["status"]["phase"].string();
+  if (deleted || node.empty() || status == "Succeeded" || status == "Failed") {
+    running_->drop_pod(uid);
+  } else {
+    running_->put_pod(pod);
+  }
   if (!holds) {
     leave(uid);
     pods_.erase(uid);
@@ -150,8 +160,15 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
     p.waits = false;
     return;
   }
+  auto rules = kube_objects::rules_text_of_pod(pod);
+  if (!rules) {
+    log::warn("the scheduling constraints of a pod cannot be read; nothing is launched for it",
+              {{"namespace", p.ns}, {"pod", p.name}, {"error", rules.error().to_string()}});
+    p.waits = false;
+    return;
+  }
   p.shape = std::move(*shape);
-  p.rules = rules_of_pod(Namespace(p.ns), pod);
+  p.rules = std::move(*rules);
   p.priority = static_cast<std::int32_t>(pod["spec"]["priority"].integer());
   const auto& since = scheduled_condition(pod)["lastTransitionTime"].string();
   const auto at = from_rfc3339(since.empty() ? pod["metadata"]["creationTimestamp"].string() : since);
@@ -163,7 +180,7 @@ void PodObserver::on_node(const Json& node, bool deleted) {
   Node& n = nodes_[kube::name_of(node)];
   if (!deleted && !n.there && on_new_node_) on_new_node_();
   n.there = !deleted;
-  if (deleted) return;
+  if (deleted) return running_->drop_node(kube::name_of(node));
   const auto& provider = node["spec"]["providerID"].string();
   n.instance = provider.substr(provider.rfind('/') + 1);
   const auto drain = kube::annotation(node, kDrainAnnotation);
@@ -172,6 +189,7 @@ void PodObserver::on_node(const Json& node, bool deleted) {
   for (const auto& c : node["status"]["conditions"].items()) {
     if (c["type"].string() == "Ready") n.ready = c["status"].string() == "True";
   }
+  running_->put_node(node, n.ready);
   const bool cordoned = node["spec"]["unschedulable"].boolean();
   if (cordoned && (!n.cordoned || asked)) n.looked = std::chrono::steady_clock::now(), n.confirmed = false;
   if (!cordoned) n.confirmed = false, n.late = 0;
@@ -211,7 +229,7 @@ void PodObserver::confirm_cordons() {
   }
 }
 
-std::vector<DemandUpdated::Item> PodObserver::waiting() const {
+std::vector<DemandUpdated::Item> PodObserver::waiting() {
   struct Gang {
     std::int64_t there = 0, size = 0;
     DemandUpdated::Item item;
@@ -255,6 +273,7 @@ std::vector<DemandUpdated::Item> PodObserver::waiting() const {
     gang.item.id = {WorkloadUid(key), 1};
     out.push_back(std::move(gang.item));
   }
+  running_->find_room(out);
   return out;
 }
 

@@ -197,6 +197,8 @@ st::Demand message(const DemandUpdated::Item& d) {
   row.set_since_us(micros(d.since));
   row.set_ns(d.ns);
   row.set_runs(d.runs);
+  row.mutable_room()->Assign(d.room.begin(), d.room.end());
+  row.set_room_zone(d.room_zone);
   return row;
 }
 std::string bytes(const DemandUpdated::Item& d) { return wire::encode(message(d)); }
@@ -204,6 +206,8 @@ DemandUpdated::Item demand_of(const std::string& uid, const st::Demand& m) {
   DemandUpdated::Item item{{WorkloadUid(uid), m.attempt()}, {},     m.priority(),
                            from_micros(m.since_us()),       m.ns(), m.runs()};
   for (const auto& set : m.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
+  item.room.assign(m.room().begin(), m.room().end());
+  item.room_zone = m.room_zone();
   return item;
 }
 std::string bytes(const Plan& p) {

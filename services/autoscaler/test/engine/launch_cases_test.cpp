@@ -26,6 +26,52 @@ TEST(Launch, TakesTheCheapestTypeForTheWholeGang) {
   )");
 }
 
+TEST(Launch, OnlyPodsWithoutRoomOnRunningNodesGetInstances) {
+  expect(R"(
+    pool p types=h8
+    -- two of four pods fit running nodes
+    want w/1 4x8 room=2
+    => launch p-00001 h8 on-demand
+    => launch p-00002 h8 on-demand
+    => promise w/1 by=240 p-00001 p-00002
+  )");
+  // Of several sets, each has its own room; the new instances are in its zone.
+  expect(R"(
+    pool p types=g1,h8 zones=za,zb
+    want w/1 2x1+3x8 room=2,1 roomzone=zb
+    => launch p-00001 h8 on-demand zb
+    => launch p-00002 h8 on-demand zb
+    => promise w/1 by=240 p-00001 p-00002
+  )");
+  // Without an offering in the zone of the room, all of its pods get instances.
+  expect(R"(
+    pool p types=h8 zones=za
+    want w/1 2x8 room=1 roomzone=zb
+    => launch p-00001 h8 on-demand za
+    => launch p-00002 h8 on-demand za
+    => promise w/1 by=240 p-00001 p-00002
+  )");
+}
+
+TEST(Launch, RoomThatPlacementDidNotUseIsNotCountedAgain) {
+  expect(R"(
+    pool p types=h8 after=3600
+    want w/1 2x8 room=1
+    => launch p-00001 h8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=0
+    -- placement did not use the room: after the pause the whole gang gets instances
+    tick 120
+    => withdrawn w/1
+    want w/1 2x8 room=1
+    tick 600
+    => launch p-00002 h8 on-demand
+    => launch p-00003 h8 on-demand
+    => promise w/1 by=960 p-00002 p-00003
+  )");
+}
+
 TEST(Launch, PodsThatARunningGangLacksComeAfterPendingGangs) {
   expect(R"(
     pool p types=h8 nodes=2

@@ -28,7 +28,8 @@ namespace qm::autoscaler::testing {
 ///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w
 ///   notice n1 120 | notice n1 over | ack w/1/n1 n1 step=5 uri=u [failed]
 ///   daemonset ns/name milli=150 [tolerate-all=1] [select=k=v] [affinity=k=a,b]
-///   want ... milli=1500 ext=efa=1 affinity=k=a,b;k2 apart=web
+///   want ... milli=1500 ext=efa=1 affinity=k=a,b;k2 apart=web spread=web (over zones)
+///                            room=2,1 roomzone=z1: pods of each set that fit running nodes
 ///   | joins commands of one line into one batch
 ///
 /// Times in expected lines are seconds after the start. Each step is also undone and executed again, which must

@@ -59,6 +59,16 @@ std::string apart_rules(const std::string& name) {
   return text_of(std::move(rules), {{"app", name}});
 }
 
+/// Pods with the label app=NAME, spread over zones with a skew of at most 1.
+std::string spread_rules(const std::string& name) {
+  kube_rules::PodRules rules;
+  kube_rules::Spread spread;
+  spread.topology_key = words::kZone;
+  spread.pods = LabelSelector{{{"app", LabelRequirement::Op::kIn, {name}}}};
+  rules.spread = {spread};
+  return text_of(std::move(rules), {{"app", name}});
+}
+
 Duration secs(const std::string& n) { return std::chrono::seconds(std::stol(n)); }
 
 template <class List>
@@ -189,12 +199,17 @@ std::vector<Command> Script::parse(const std::string& line) {
         const auto [key, value] = key_value(words[i]);
         if (key == "ns") item.ns = value;
         if (key == "runs") item.runs = true;
+        if (key == "room" && item.pod_sets.empty()) {
+          for (const auto& pods : split(value, ',')) item.room.push_back(std::stoi(pods));
+        }
+        if (key == "roomzone") item.room_zone = value;
         if (key == "prio") item.priority = std::stoi(value);
         if (key == "cpu") set.shape.cpu_milli = std::stol(value) * 1000;
         if (key == "milli") set.shape.cpu_milli = std::stol(value);
         if (key == "ext") set.shape.extended[key_value(value).first] = std::stol(key_value(value).second);
         if (key == "affinity") set.rules = affinity_rules(value);
         if (key == "apart") set.rules = apart_rules(value);
+        if (key == "spread") set.rules = spread_rules(value);
         if (key == "mem") set.shape.memory_bytes = std::stol(value) << 30;
         if (key == "select" || key == fmt::format("select{}", item.pod_sets.size()))
           set.shape.node_selector.insert(key_value(value));

@@ -44,6 +44,9 @@ pb::PlacementEvent demand() {
   set.shape.gpu.whole = 8;
   set.shape.node_selector = {{"a", "b"}};
   *item->add_pod_sets() = wire::to_pb(set);
+  item->add_room(1);
+  item->set_room_zone("z1");
+  item->add_rules("rules");
   return event;
 }
 
@@ -53,6 +56,9 @@ TEST(Decode, EveryTopic) {
   EXPECT_EQ(update.items[0].id.to_string(), "w/2");
   EXPECT_TRUE(update.items[0].runs);
   EXPECT_EQ(update.items[0].pod_sets[0].shape.node_selector.at("a"), "b");
+  EXPECT_EQ(update.items[0].pod_sets[0].rules, "rules");
+  EXPECT_EQ(update.items[0].room, std::vector<std::int32_t>{1});
+  EXPECT_EQ(update.items[0].room_zone, "z1");
 
   pb::PlacementEvent placement;
   auto* a = placement.mutable_assignment();
@@ -261,6 +267,8 @@ TEST(Rows, OfEveryTableComeBack) {
   Stored s;
   DemandUpdated::Item item{{WorkloadUid("w"), 1}, {PodSet{}}, 5, kNow};
   item.runs = true;
+  item.room = {0};
+  item.room_zone = "z2";
   item.pod_sets[0].shape.gpu.whole = 8;
   item.pod_sets[0].shape.tolerations = {{"gpu", "Exists", "", ""}};
   PodSet daemons;

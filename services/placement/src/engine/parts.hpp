@@ -52,7 +52,7 @@ struct EngineParts {
                             search, victims, mig_preemption, preemption, defragmentation};
 
   // Answers.
-  DemandList demand{state, recovery, elastic};
+  DemandList demand{state, allocator, recovery, elastic};
   Queries queries{state, capacities, allocator, reservations};
   Audit audit{state, attempts, capacities, book, demand};
 };

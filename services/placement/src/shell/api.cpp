@@ -1,10 +1,10 @@
 #include "qm/placement/api.hpp"
 
+#include "qm/kube_objects/rules.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/rpc/worker.hpp"
 #include "qm/wire/words.hpp"
 #include "quartermaster/v1/placement_service.grpc.pb.h"
-#include "shell/rules_json.hpp"
 #include "shell/wire.hpp"
 
 #include <algorithm>
@@ -242,7 +242,7 @@ Result<pb::DryRunResponse> dry_run(const Engine& engine, const pb::DryRunRequest
                         "use amounts of 0 or more and a share of at most 999 milli"});
     }
     sets.push_back(from_pb(set));
-    sets.back().rules = rules_text(ns, set.rules());
+    sets.back().rules = kube_objects::rules_text(ns, set.rules());
   }
   if (sets.empty() || pods > kMostPods) {
     return fail(Error{Code::kInvalid, fmt::format("the request has {} pods", pods), "pod_sets",

@@ -1,12 +1,12 @@
 // Decodes inputs to commands; encodes the engine's output as rows, events and intents.
 #include "qm/base/log.hpp"
+#include "qm/kube_objects/rules.hpp"
 #include "qm/placement/ownership.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/wire/encode.hpp"
 #include "qm/wire/parse.hpp"
 #include "shell/layouts_yaml.hpp"
 #include "shell/objects.hpp"
-#include "shell/rules_json.hpp"
 #include "shell/solo.hpp"
 #include "shell/wire.hpp"
 
@@ -35,7 +35,7 @@ Result<Commands> decode_workload(const Input& input) {
   WorkloadUpdated update;
   update.spec = from_pb(event.spec());
   update.spec.labels.erase(kUnadmitted);  // set only on the workloads of `Solo`; a Job may carry the label
-  for (PodSet& set : update.spec.pod_sets) set.rules = rules_text(update.spec.ns, set.rules);
+  for (PodSet& set : update.spec.pod_sets) set.rules = kube_objects::rules_text(update.spec.ns, set.rules);
   update.attempt = event.attempt();
   switch (event.phase()) {
     case pb::PENDING:
@@ -168,7 +168,7 @@ Result<Commands> decode_watch(const Input& input) {
     update.phase = deleted || json["ended"].boolean() ? WorkloadPhase::kFinished : WorkloadPhase::kAdmitted;
     if (update.phase == WorkloadPhase::kAdmitted) {
       QM_ASSIGN(update.spec, solo_workload(json));
-      for (PodSet& set : update.spec.pod_sets) set.rules = rules_text(update.spec.ns, set.rules);
+      for (PodSet& set : update.spec.pod_sets) set.rules = kube_objects::rules_text(update.spec.ns, set.rules);
     }
     update.spec.uid = WorkloadUid(json["uid"].string());
     return Commands{std::move(update)};

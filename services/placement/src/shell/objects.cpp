@@ -5,10 +5,10 @@
 #include "qm/base/log.hpp"
 #include "qm/base/parse.hpp"
 #include "qm/config/needs.hpp"
+#include "qm/kube_objects/rules.hpp"
 #include "qm/kube_rules/text.hpp"
 #include "qm/model/quantity.hpp"
 #include "qm/placement/shell.hpp"
-#include "shell/rules_json.hpp"
 #include "shell/solo.hpp"
 
 #include <algorithm>
@@ -195,7 +195,7 @@ PodFacts pod_from_json(const Json& pod) {
     log::warn("resource requests of a pod are not valid and count as zero",
               {{"pod", facts.key()}, {"error", shape.error().to_string()}});
   }
-  auto like = template_from_pod(pod);
+  auto like = kube_objects::template_from_pod(pod);
   if (like) {
     like->rules.requests.clear();  // the shape has them
     facts.rules = rules::text_of(*like);

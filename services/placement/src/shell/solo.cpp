@@ -3,10 +3,10 @@
 #include "qm/base/digest.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/config/needs.hpp"
+#include "qm/kube_objects/rules.hpp"
 #include "qm/kube_rules/text.hpp"
 #include "qm/placement/ownership.hpp"
 #include "qm/placement/shell.hpp"
-#include "shell/rules_json.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -48,7 +48,7 @@ Result<std::string> set_of(const Json& pod) {
   for (const auto& [key, value] : shape.extended) print += fmt::format("/{}={}", key, value);
   for (const auto& [key, value] : shape.node_selector) print += fmt::format("/{}={}", key, value);
   // Adds the rules that the shape does not cover; labels differ from pod to pod.
-  QM_ASSIGN(auto like, template_from_pod(pod));
+  QM_ASSIGN(auto like, kube_objects::template_from_pod(pod));
   like.labels.clear();
   like.rules.node_selector.clear();
   like.rules.tolerations.clear();

@@ -1,10 +1,10 @@
 // Converts claims, volumes, storage classes and attach limits of nodes to facts. A reach that
 // cannot be parsed is logged and does not limit placement.
 #include "qm/base/log.hpp"
+#include "qm/kube_objects/rules.hpp"
 #include "qm/kube_rules/text.hpp"
 #include "qm/placement/shell.hpp"
 #include "shell/objects.hpp"
-#include "shell/rules_json.hpp"
 
 #include <algorithm>
 
@@ -51,7 +51,7 @@ Claim claim_from_json(const Json& claim) {
 Volume volume_from_json(const Json& volume) {
   const Json& claim = volume["spec"]["claimRef"];
   return {
-      text_of_reach(reach_of_volume(volume), volume), volume.path("spec.csi.driver").string(),
+      text_of_reach(kube_objects::reach_of_volume(volume), volume), volume.path("spec.csi.driver").string(),
       volume.path("spec.csi.volumeHandle").string(),
       claim.is_object() ? fmt::format("{}/{}", claim["namespace"].string(), claim["name"].string()) : std::string()};
 }
@@ -62,7 +62,7 @@ StorageClass storage_class_from_json(const Json& storage_class) {
   const bool by_default = kube::annotation(storage_class, "storageclass.kubernetes.io/is-default-class") == "true";
   return {storage_class["volumeBindingMode"].string() == "WaitForFirstConsumer",
           makes,
-          text_of_reach(reach_of_class(storage_class), storage_class),
+          text_of_reach(kube_objects::reach_of_class(storage_class), storage_class),
           makes ? provisioner : std::string(),
           by_default,
           by_default ? from_rfc3339(storage_class["metadata"]["creationTimestamp"].string()).value_or(Instant{})

@@ -82,12 +82,15 @@ pb::DemandList to_pb(const std::vector<DemandItem>& items) {
     for (const auto& set : item.pod_sets) {
       auto* made = i->add_pod_sets();
       *made = to_pb(set);
-      made->clear_rules();  // in the engine's own text
+      made->clear_rules();  // its form is a Pod's JSON
+      i->add_rules(set.rules);
     }
     i->set_priority(item.priority);
     i->set_since_us(micros(item.since));
     i->set_checkpoints(item.checkpoints);
     i->set_runs(item.runs);
+    i->mutable_room()->Assign(item.room.begin(), item.room.end());
+    i->set_room_zone(item.room_zone);
   }
   return out;
 }

@@ -299,6 +299,34 @@ TEST(Short, StaysOnDemandListWithoutQuotaUntilItFits) {
   )");
 }
 
+/// "room of each set@zone" of the demand items in their order.
+std::vector<std::string> rooms(Script& script) {
+  std::vector<std::string> out;
+  for (const DemandItem& item : script.engine().demand())
+    out.push_back(fmt::format("{} {}@{}", item.id.uid, fmt::join(item.room, ","), item.room_zone));
+  return out;
+}
+
+TEST(Short, DemandHasTheRoomOnRunningNodes) {
+  Script script;
+  (void)script.run("synced\nnode a gpus=8\nnode b gpus=4\nwant w/1 4x8");
+  EXPECT_EQ(rooms(script), (std::vector<std::string>{"w 1@"}));
+  // The gang with the higher priority has the room first, for each of its sets.
+  (void)script.run("want v/1 2x4 3x8 prio=5");
+  EXPECT_EQ(rooms(script), (std::vector<std::string>{"v 1,1@", "w @"}));
+  // A single pod has no part that needs a new node.
+  (void)script.run("want u/1 1x16");
+  EXPECT_EQ(rooms(script), (std::vector<std::string>{"u @", "v 1,1@", "w @"}));
+}
+
+TEST(Short, RoomOfADemandIsInOneZone) {
+  Script script;
+  (void)script.run(
+      "synced\nnode a gpus=8 zone=x\nnode b gpus=8 zone=y\nnode c gpus=8 zone=y\nwant w/1 4x8\n"
+      "want v/1 4x8 required=rack");
+  EXPECT_EQ(rooms(script), (std::vector<std::string>{"v @", "w 2@y"})) << "v needs one rack for all of its pods";
+}
+
 TEST(Workloads, UnknownToAdmissionEndsAttemptAndMayReturn) {
   expect(R"(
     synced

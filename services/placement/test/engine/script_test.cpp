@@ -209,6 +209,7 @@ std::vector<Command> Script::parse(const std::string& line) {
     facts.memory_bytes = words.number("mem", 256) << 30;
     facts.gpus = static_cast<std::int32_t>(words.number("allocatable", facts.gpus));
     facts.model = words.get("model", "H100");
+    facts.zone = words.get("zone", "");
     facts.ready = words.get("ready", "yes") == "yes";
     facts.unschedulable = words.has("external") || words.has("ours");
     if (words.has("ours")) facts.cordoned_by = words.get("cause", "drain");

@@ -2,11 +2,11 @@
 // the pods may be placed, and where not.
 #include "little_kube.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/kube_objects/rules.hpp"
 #include "qm/placement/api.hpp"
 #include "qm/placement/shell.hpp"
 #include "qm/testing/manifests.hpp"
 #include "qm/wire/model.hpp"
-#include "src/shell/rules_json.hpp"
 
 #include <gtest/gtest.h>
 
@@ -210,7 +210,7 @@ TEST_P(ReferencePods, GangIsPendingForItsVolumeAndSingleNodeVolumeIsRefused) {
   set.count = 2;
   set.shape = shape_of(Json::object());
   set.shape.gpu.whole = 8;
-  set.rules = rules_text(
+  set.rules = kube_objects::rules_text(
       Namespace(ns),
       Json::object(
           {{"spec", Json::object({{"volumes", Json::array({Json::object({{"persistentVolumeClaim",

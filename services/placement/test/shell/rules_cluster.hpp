@@ -1,8 +1,8 @@
 #pragma once
 #include "qm/kube/client.hpp"
+#include "qm/kube_objects/rules.hpp"
 #include "qm/kube_rules/rule_book.hpp"
 #include "qm/testing/testing.hpp"
-#include "src/shell/rules_json.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -394,7 +394,7 @@ class RealScheduler : public ::testing::Test {
       if (claim.empty()) continue;
       const auto object = api_->get(kVolumes, "", claim);
       ASSERT_TRUE(object) << object.error().to_string();
-      const auto reach = reach_of_volume(*object);
+      const auto reach = kube_objects::reach_of_volume(*object);
       ASSERT_TRUE(reach) << reach.error().to_string();
       rules.volumes.insert(rules.volumes.end(), reach->begin(), reach->end());
     }
@@ -411,7 +411,7 @@ class RealScheduler : public ::testing::Test {
       book.put_namespace(Namespace(kube::name_of(space)), labels);
     }
     for (const Json& node : *nodes) {
-      const auto view = view_of_node(node);
+      const auto view = kube_objects::view_of_node(node);
       ASSERT_TRUE(view) << view.error().to_string();
       book.put_node(*view);
     }
@@ -419,7 +419,7 @@ class RealScheduler : public ::testing::Test {
       const auto& phase = pod.path("status.phase").string();
       const auto& node = pod.path("spec.nodeName").string();
       if (node.empty() || phase == "Succeeded" || phase == "Failed") continue;
-      const auto like = template_from_pod(pod);
+      const auto like = kube_objects::template_from_pod(pod);
       ASSERT_TRUE(like) << like.error().to_string();
       const auto id = book.hold(*like);
       book.put_pod({kube::uid_of(pod), NodeName(node), id, !pod.path("metadata.deletionTimestamp").is_null()});

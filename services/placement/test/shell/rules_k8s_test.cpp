@@ -40,7 +40,7 @@ TEST_F(RealScheduler, TreatsNegativeNamespaceSelectorsAsAll) {
 
   kube_rules::RuleBook book;
   read(book);
-  const auto like = template_from_pod(made);
+  const auto like = kube_objects::template_from_pod(made);
   ASSERT_TRUE(like) << like.error().to_string();
   EXPECT_EQ(book.feasible(book.hold(*like)).size(), 1U) << "the pod that runs is of a team";
   clear();
@@ -68,7 +68,7 @@ TEST_F(RealScheduler, MatchesFeasibleNodes) {
       pod.set("spec").set("nodeSelector").set(kCluster, mark);
       if (dice.one_in(3)) pin(pod, dice.any(nodes));
       const Json made = make(kPods, kube::namespace_of(pod), pod);
-      auto like = template_from_pod(made);
+      auto like = kube_objects::template_from_pod(made);
       ASSERT_TRUE(like) << like.error().to_string();
       add_volumes(made, like->rules);
       const auto id = book.hold(*like);

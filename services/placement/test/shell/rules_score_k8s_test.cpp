@@ -79,7 +79,7 @@ TEST_F(RealScheduler, MatchesPreferences) {
       Json pod = soft_pod(dice, fmt::format("{}-probe{}", mark, i), false);
       pod.set("spec").set("nodeSelector", just(kCluster, mark));
       const Json made = make(kPods, kube::namespace_of(pod), pod);
-      const auto like = template_from_pod(made);
+      const auto like = kube_objects::template_from_pod(made);
       ASSERT_TRUE(like) << like.error().to_string();
       const auto id = book.hold(*like);
       const auto scores = book.preferences(id, book.feasible(id));

@@ -24,6 +24,8 @@ struct ClusterSettings {
   Driver driver = Driver::kEc2;   ///< driver=karpenter: another controller launches instances for NodeClaims
 };
 
+class RunningNodes;
+
 /// The NodePools: those of files, and those of the API server, which have precedence for equal names.
 ///
 /// Fails    a pool that cannot be parsed, or that a rule refuses, gets an Event `NotAccepted`; its previous version
@@ -66,7 +68,7 @@ class DaemonSetWatch {
   std::map<std::string, PodSet> sets_;  ///< by "namespace/name"
   kube::Informer informer_;
 };
-/// The pod set of a DaemonSet object; kInvalid if its requests cannot be read.
+/// The pod set of a DaemonSet object; kInvalid if its requests or scheduling constraints cannot be read.
 [[nodiscard]] Result<PodSet> daemon_set_from(const Json& object);
 
 /// NodeClaims for which other controllers launch instances, in the format of the cloud's instances.
@@ -102,6 +104,7 @@ class ClaimWatch {
 class PodObserver {
  public:
   PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node = {});
+  ~PodObserver();
   void start();
   void stop();
   [[nodiscard]] bool synced() const;
@@ -136,7 +139,7 @@ class PodObserver {
   void on_group(const Json& group, bool deleted);
   void leave(const std::string& uid);
   void confirm_cordons();
-  [[nodiscard]] std::vector<DemandUpdated::Item> waiting() const;
+  [[nodiscard]] std::vector<DemandUpdated::Item> waiting();
 
   kube::Client& client_;
   const DomainClock& clock_;
@@ -144,6 +147,7 @@ class PodObserver {
   mutable std::mutex mutex_;
   std::map<std::string, Pod> pods_;
   std::map<std::string, Node> nodes_;
+  std::unique_ptr<RunningNodes> running_;
   std::map<std::string, std::int64_t> sizes_;  ///< "namespace/group" -> minMember
   std::optional<std::string> published_;       ///< the last published demand
   kube::Informer pod_informer_, node_informer_, volcano_informer_, group_informer_;

@@ -73,6 +73,9 @@ struct DemandUpdated {
     Instant since{};
     std::string ns = {};  ///< if published with it; else the workload's own event has it
     bool runs = false;    ///< pods without a node of a gang that runs: after pending gangs, as many as possible
+    /// By pod set: pods that fit running nodes of one zone, so that only the others need new nodes; empty = none.
+    std::vector<std::int32_t> room = {};
+    std::string room_zone = {};  ///< empty = the nodes have no zone
     friend auto operator<=>(const Item&, const Item&) = default;
   };
   std::vector<Item> items;

@@ -25,6 +25,7 @@ struct Options {
   Duration gone_memory = std::chrono::hours(1);        ///< and a stopped one
   Duration missing = std::chrono::minutes(10);         ///< missing in the description for this time = gone
   bool strict_min_values = true;  ///< a launch without the minValues of its NodePool: refused, or allowed and reported
+  Money node_price{};  ///< per hour, added to the price of each instance where launches are compared
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
 };
 
@@ -116,7 +117,7 @@ struct EngineParts;
 ///          some of its instances fail, only the missing part is launched again. Instances that placement did
 ///          not use are not launched again at once: the pause doubles each time. Pods of a running gang that have no
 ///          node come after pending gangs of their priority. They get instances for as many as limits and capacity
-///          allow.
+///          allow. Of a gang only the pods without room on running nodes get instances. Single pods are planned together.
 /// Labels   a label that a pool's requirements leave open gets the value that the gang's pods select, else the lowest
 ///          allowed. If zones are excluded, only known ones (from a price, an instance or a pool) are requested.
 /// Static   a pool with replicas has this number of instances, independent of demand, of the cheapest allowed type. It

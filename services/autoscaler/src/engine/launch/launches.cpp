@@ -3,9 +3,10 @@
 //   for each gang on the list, by priority, pending gangs first, then by waiting time:
 //     its instances are starting, or became ready a moment ago   -> wait for placement
 //     starting instances, its own or others', have capacity      -> share them
-//     else the cheapest offering that fits it whole, or the part its own instances lack, within limits and with
-//     capacity
+//     else the cheapest offering that fits it whole, or the part that its own instances and the room on running nodes
+//     lack, within limits and with capacity
 //          -> launch all at once; for pods without a node of a running gang, as many as possible
+//   single pods, and pods without a node of running gangs, that follow one another in this order are planned together
 #include "launch/launches.hpp"
 
 #include "qm/base/assert.hpp"
@@ -13,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 namespace qm::autoscaler {
@@ -53,78 +55,170 @@ CapacityByClaim Launches::capacity_of_launches() const {
   return capacities;
 }
 
-// Finds or launches the gang's instances; false = impossible now.
-bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacities,
-                       std::map<std::string, Usage>& usage, std::int64_t& launches) {
+// Starting or idle instances of a failed plan still belong to the gang.
+CapacityByClaim Launches::own_capacity(const DemandUpdated::Item& item, const Step& step) const {
   const Plan* before = tables_.plans.find(item.id.uid);
-  Plan plan;
-  plan.ready_by = state_.now + options_.boot;
-  if (before != nullptr) plan.fruitless = before->fruitless;
-
-  // Starting or idle instances of a failed plan still belong to the gang.
-  CapacityByClaim own, all = capacities;
+  CapacityByClaim own;
   for (const auto& name : before == nullptr ? std::vector<ClaimName>{} : before->claims) {
     const Claim* c = tables_.claims.find(name);
     if (c == nullptr || !tables_.pools.contains(c->pool) || facts_.type(c->type) == nullptr) continue;
     const NodeRow* node = facts_.node_of(*c);
     const bool idle = c->state == ClaimState::kReady && node != nullptr && node->ready && !node->cordoned &&
                       node->pods == 0 && !facts_.doomed(*c) && before->promised_attempt > 0;
-    if (auto it = capacities.find(name); it != capacities.end()) {
+    if (auto it = step.capacities.find(name); it != step.capacities.end()) {
       own.insert(*it);
-    } else if (idle) {
+    } else if (idle && item.room.empty()) {  // else it is a part of the room
       own.emplace(name, nodes_.empty(nodes_.side_of(*c)));
     }
   }
-  all.insert(own.begin(), own.end());
-  if (Fit fit(tables_, nodes_, item.pod_sets, std::move(all)); fit.whole() && !fit.places.empty()) {
-    const bool opens = std::any_of(fit.places.begin(), fit.places.end(), [&](const Plan::Place& place) {
-      const Claim& c = *tables_.claims.find(place.claim);
-      return is_launching(c) || c.changed + options_.settle > state_.now;
-    });
-    if (!opens) {
-      plans_.pause(item.id.uid);
-      return true;
-    }
-    fit.settle(plan, capacities);
-    plans_.promise(item.id, std::move(plan));
+  return own;
+}
+
+bool Launches::share(const DemandUpdated::Item& item, Step& step) {
+  const Plan* before = tables_.plans.find(item.id.uid);
+  CapacityByClaim all = step.capacities;
+  all.merge(own_capacity(item, step));
+  const Fit fit(tables_, nodes_, item.pod_sets, std::move(all));
+  if (!fit.whole() || fit.places.empty()) return false;
+  const bool opens = std::any_of(fit.places.begin(), fit.places.end(), [&](const Plan::Place& place) {
+    const Claim& c = *tables_.claims.find(place.claim);
+    return is_launching(c) || c.changed + options_.settle > state_.now;
+  });
+  if (!opens) {
+    plans_.pause(item.id.uid);
     return true;
   }
-  Fit fit(tables_, nodes_, item.pod_sets, std::move(own));
-  const auto offer = offers_.cheapest(fit.rest, usage, nullptr);
-  if (!offer || launches + offer->nodes > options_.max_launches) return false;
-  launches += offer->nodes;
-  usage[offer->pool->name].add(*offer->type, offer->nodes);
-  fit.settle(plan, capacities);
-  CapacityByClaim fresh;
-  for (std::int64_t i = 0; i < offer->nodes; ++i) {
-    const std::int64_t number = tables_.counters.edit("claim") += 1;
-    const ClaimName name(fmt::format("{}-{:05}", offer->pool->name, number));
-    Claim c;
-    c.pool = offer->pool->name;
-    c.type = offer->type->name;
-    c.market = offer->offering.market;
-    c.zone = offer->offering.zone;
-    c.requested = c.changed = state_.now;
-    c.for_uid = item.id.uid;
-    c.reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h{}", facts_.title_of(item.id), offer->nodes,
-                           offer->type->name, name_of(c.market), offer->per_hour.to_usd(2), offer->relaxed);
-    c.group = offer->pool->group;
-    c.labels = offer->labels;
-    claims_.launch(name, c, *offer->pool);
-    fresh.emplace(name, nodes_.empty(nodes_.side_of(c)));
-  }
-  // The remaining capacity of its instances may fit another gang.
-  const Fit laid(tables_, nodes_, fit.rest, std::move(fresh));
-  QM_ASSERT(laid.whole(), "the instances launched for {} do not fit it", item.id.to_string());
-  laid.settle(plan, capacities);
+  Plan plan;
+  plan.ready_by = state_.now + options_.boot;
+  if (before != nullptr) plan.fruitless = before->fruitless;
+  fit.settle(plan, step.capacities);
   plans_.promise(item.id, std::move(plan));
   return true;
 }
 
-// The most pods of the item for which there is an offering within limits and with capacity, sets in their order; none = for no pod.
-std::optional<DemandUpdated::Item> Launches::affordable_part(const DemandUpdated::Item& item,
-                                                             const std::map<std::string, Usage>& usage,
-                                                             std::int64_t launches) const {
+ClaimName Launches::launch(const Offer& offer, const WorkloadUid& uid, std::string reason, Step& step) {
+  const std::int64_t number = tables_.counters.edit("claim") += 1;
+  const ClaimName name(fmt::format("{}-{:05}", offer.pool->name, number));
+  Claim c;
+  c.pool = offer.pool->name;
+  c.type = offer.type->name;
+  c.market = offer.offering.market;
+  c.zone = offer.offering.zone;
+  c.requested = c.changed = state_.now;
+  c.for_uid = uid;
+  c.reason = std::move(reason);
+  c.group = offer.pool->group;
+  c.labels = offer.labels;
+  claims_.launch(name, c, *offer.pool);
+  ++step.launches;
+  step.usage[offer.pool->name].add(*offer.type, 1);
+  return name;
+}
+
+// With room on running nodes only the other pods need instances. If placement left such instances idle, it did not
+// use the room with them: then, and if the room's zone has no offer, instances for the whole gang are launched.
+bool Launches::provide(const DemandUpdated::Item& item, Step& step) {
+  const Plan* before = tables_.plans.find(item.id.uid);
+  if (!item.room.empty() && (before == nullptr || before->fruitless == 0)) {
+    DemandUpdated::Item rest = item;
+    std::int32_t pods = 0;
+    for (std::size_t i = 0; i < rest.pod_sets.size(); ++i) {
+      auto& count = rest.pod_sets[i].count;
+      if (i < item.room.size()) count = std::max(count - item.room[i], 0);
+      pods += count;
+    }
+    if (pods > 0 && provide_all(rest, step)) return true;
+  }
+  DemandUpdated::Item whole = item;
+  whole.room.clear(), whole.room_zone.clear();
+  return provide_all(whole, step);
+}
+
+// Finds or launches instances for the item's pods; false = impossible now.
+bool Launches::provide_all(const DemandUpdated::Item& item, Step& step) {
+  if (share(item, step)) return true;
+  const Plan* before = tables_.plans.find(item.id.uid);
+  Fit fit(tables_, nodes_, item.pod_sets, own_capacity(item, step));
+  // Within a step limits, capacity and the number of launches only shrink.
+  if (step.launches >= options_.max_launches) {
+    state_.more_launches = true;
+    return false;
+  }
+  if (step.hopeless.contains({fit.rest, item.room_zone})) return false;
+  const auto offer = offers_.cheapest(fit.rest, step.usage, nullptr, item.room_zone);
+  if (!offer || step.launches + offer->nodes > options_.max_launches) {
+    if (offer) state_.more_launches = true;  // its instances are at most those of one step
+    step.hopeless.insert({std::move(fit.rest), item.room_zone});
+    return false;
+  }
+  Plan plan;
+  plan.ready_by = state_.now + options_.boot;
+  if (before != nullptr) plan.fruitless = before->fruitless;
+  fit.settle(plan, step.capacities);
+  const auto in_room = std::accumulate(item.room.begin(), item.room.end(), std::int64_t{0});
+  const std::string room = in_room == 0 ? "" : fmt::format("; {} of its pods fit running nodes", in_room);
+  CapacityByClaim fresh;
+  for (std::int64_t i = 0; i < offer->nodes; ++i) {
+    auto reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h{}{}", facts_.title_of(item.id),
+                              offer->nodes, offer->type->name, name_of(offer->offering.market),
+                              offer->per_hour.to_usd(2), room, offer->relaxed);
+    const ClaimName name = launch(*offer, item.id.uid, std::move(reason), step);
+    fresh.emplace(name, nodes_.empty(nodes_.side_of(*tables_.claims.find(name))));
+  }
+  // The remaining capacity of its instances may fit another gang.
+  const Fit laid(tables_, nodes_, fit.rest, std::move(fresh));
+  QM_ASSERT(laid.whole(), "the instances launched for {} do not fit it", item.id.to_string());
+  laid.settle(plan, step.capacities);
+  plans_.promise(item.id, std::move(plan));
+  return true;
+}
+
+// Each instance is planned for pods of several items; the rest of its capacity may fit further ones.
+Launches::Items Launches::launch_together(const Items& items, Step& step) {
+  const auto planned = joint_.plan(items, step.usage);
+  std::map<std::size_t, Plan> plans;  // by item
+  std::int64_t pods = 0;
+  for (const auto& node : planned.nodes) {
+    for (const auto& part : node.pods) pods += part.count;
+  }
+  for (const auto& node : planned.nodes) {
+    if (step.launches >= options_.max_launches) {
+      state_.more_launches = true;
+      break;
+    }
+    const auto& first = *items[node.pods.front().item];
+    auto reason = fmt::format(
+        "for {}{}: {} {} at {} USD/h, one of {} for {} pods at {} USD/h, at most {:.1f} % above the optimum",
+        facts_.title_of(first.id), node.pods.back().item == node.pods.front().item ? "" : " and others",
+        node.offer.type->name, name_of(node.offer.offering.market), node.offer.per_hour.to_usd(2), planned.nodes.size(),
+        pods, planned.per_hour.to_usd(2), planned.gap * 100);
+    const ClaimName name = launch(node.offer, first.id.uid, std::move(reason), step);
+    FreeCapacity capacity = nodes_.empty(nodes_.side_of(*tables_.claims.find(name)));
+    for (const auto& [item, set, count] : node.pods) {
+      const PodSet& placed = items[item]->pod_sets[static_cast<std::size_t>(set)];
+      capacity.take(placed.shape, nodes_.needs(placed), count);
+      Plan& plan = plans[item];
+      if (plan.claims.empty() || plan.claims.back() != name) plan.claims.push_back(name);
+      plan.places.push_back({name, set, count});
+    }
+    step.capacities.emplace(name, std::move(capacity));
+  }
+  Items open;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const auto plan = plans.find(i);
+    if (plan == plans.end()) {
+      open.push_back(items[i]);
+      continue;
+    }
+    plan->second.ready_by = state_.now + options_.boot;
+    plans_.promise(items[i]->id, std::move(plan->second));
+  }
+  return open;
+}
+
+// The most pods of the item for which there is an offering within limits and with capacity, sets in their order; none =
+// for no pod.
+std::optional<DemandUpdated::Item> Launches::affordable_part(const DemandUpdated::Item& item, const Step& step) const {
   const auto part = [&](std::int64_t pods) {
     DemandUpdated::Item out = item;
     for (PodSet& set : out.pod_sets) {
@@ -137,8 +231,8 @@ std::optional<DemandUpdated::Item> Launches::affordable_part(const DemandUpdated
   for (const PodSet& set : item.pod_sets) cannot += set.count;
   while (cannot - can > 1) {
     const auto pods = can + (cannot - can) / 2;
-    const auto offer = offers_.cheapest(part(pods).pod_sets, usage, nullptr);
-    (offer && launches + offer->nodes <= options_.max_launches ? can : cannot) = pods;
+    const auto offer = offers_.cheapest(part(pods).pod_sets, step.usage, nullptr);
+    (offer && step.launches + offer->nodes <= options_.max_launches ? can : cannot) = pods;
   }
   if (can == 0) return std::nullopt;
   return part(can);
@@ -151,7 +245,9 @@ void Launches::cover_demand() {
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
     return std::tuple(-a->priority, a->runs, a->since, a->id) < std::tuple(-b->priority, b->runs, b->since, b->id);
   });
-  CapacityByClaim capacities = capacity_of_launches();
+  Step step{capacity_of_launches(), facts_.usage(), 0};
+  // The limit is per step: launches at the same time count, so that a step without new inputs launches nothing.
+  for (const auto& [name, c] : tables_.claims) step.launches += c.requested == state_.now && !c.for_uid.empty() ? 1 : 0;
   // Places in existing plans are reserved before any new decision.
   for (const auto* item : order) {
     const Cover cover = review(*item);
@@ -162,20 +258,31 @@ void Launches::cover_demand() {
     }
     if (cover != Cover::kCovered) continue;
     for (const auto& [claim, set, pods] : tables_.plans.find(item->id.uid)->places) {
-      const auto capacity = capacities.find(claim);
-      if (capacity != capacities.end() && set < std::ssize(item->pod_sets)) {
+      const auto capacity = step.capacities.find(claim);
+      if (capacity != step.capacities.end() && set < std::ssize(item->pod_sets)) {
         const PodSet& placed = item->pod_sets[static_cast<std::size_t>(set)];
         capacity->second.take(placed.shape, nodes_.needs(placed), pods);
       }
     }
   }
-  if (open.empty()) return;
-  auto in_use = facts_.usage();
-  std::int64_t launches = 0;
-  for (const auto* item : open) {
-    if (provide(*item, capacities, in_use, launches)) continue;
-    const auto part = item->runs ? affordable_part(*item, in_use, launches) : std::nullopt;
-    if (!part || !provide(*part, capacities, in_use, launches)) plans_.withdraw(item->id.uid);
+  const auto provide_one = [&](const DemandUpdated::Item& item) {
+    if (provide(item, step)) return;
+    const auto part = item.runs ? affordable_part(item, step) : std::nullopt;
+    if (!part || !provide(*part, step)) plans_.withdraw(item.id.uid);
+  };
+  for (auto at = open.begin(); at != open.end();) {
+    const auto end = std::find_if_not(at, open.end(), [&](const auto* item) {
+      return joint_.plans(*item) && tables_.plans.find(item->id.uid) == nullptr;
+    });
+    if (end - at < 2) {
+      provide_one(**at++);
+      continue;
+    }
+    Items together;
+    std::copy_if(at, end, std::back_inserter(together), [&](const auto* item) { return !share(*item, step); });
+    if (together.size() > 1) together = launch_together(together, step);
+    for (const auto* item : together) provide_one(*item);
+    at = end;
   }
 }
 

@@ -2,6 +2,7 @@
 #include "facts.hpp"
 #include "instances/claims.hpp"
 #include "launch/fit.hpp"
+#include "launch/joint.hpp"
 #include "launch/new_nodes.hpp"
 #include "launch/offer.hpp"
 #include "launch/offers.hpp"
@@ -10,14 +11,19 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace qm::autoscaler {
 
 /// Demand to instances: starting instances are shared, then the cheapest offering that fits a gang whole is launched.
+/// Pods that need no common start are planned together.
 class Launches {
  public:
-  Launches(State& state, const Facts& facts, Claims& claims, const Offers& offers, Plans& plans, const NewNodes& nodes)
+  Launches(State& state, const Facts& facts, Claims& claims, const Offers& offers, Plans& plans, const NewNodes& nodes,
+           const JointPlanner& joint)
       : state_(state),
         options_(state.options),
         tables_(state.tables),
@@ -25,20 +31,34 @@ class Launches {
         claims_(claims),
         offers_(offers),
         plans_(plans),
-        nodes_(nodes) {}
+        nodes_(nodes),
+        joint_(joint) {}
 
   /// Launches instances for the demand, gang by gang.
   void cover_demand();
 
  private:
   enum class Cover { kOpen, kCovered, kPaused };
+  /// What the decisions of one step share: capacity of starting instances, use of limits, and launched instances.
+  struct Step {
+    CapacityByClaim capacities;
+    std::map<std::string, Usage> usage;
+    std::int64_t launches = 0;
+    std::set<std::pair<std::vector<PodSet>, std::string>> hopeless = {};  ///< pods without an offer, by zone
+  };
+  using Items = JointPlanner::Items;
   Cover review(const DemandUpdated::Item& item);
   [[nodiscard]] CapacityByClaim capacity_of_launches() const;
-  bool provide(const DemandUpdated::Item& item, CapacityByClaim& capacities, std::map<std::string, Usage>& usage,
-               std::int64_t& launches);
+  bool provide(const DemandUpdated::Item& item, Step& step);
+  bool provide_all(const DemandUpdated::Item& item, Step& step);
+  /// Shares starting instances, and its own idle ones; false = they do not fit all of its pods.
+  bool share(const DemandUpdated::Item& item, Step& step);
+  [[nodiscard]] CapacityByClaim own_capacity(const DemandUpdated::Item& item, const Step& step) const;
+  ClaimName launch(const Offer& offer, const WorkloadUid& uid, std::string reason, Step& step);
+  /// Launches instances for items that are planned together, and returns those that still lack some.
+  [[nodiscard]] Items launch_together(const Items& items, Step& step);
   [[nodiscard]] std::optional<DemandUpdated::Item> affordable_part(const DemandUpdated::Item& item,
-                                                                   const std::map<std::string, Usage>& usage,
-                                                                   std::int64_t launches) const;
+                                                                   const Step& step) const;
 
   State& state_;
   const Options& options_;
@@ -48,6 +68,7 @@ class Launches {
   const Offers& offers_;
   Plans& plans_;
   const NewNodes& nodes_;
+  const JointPlanner& joint_;
 };
 
 }  // namespace qm::autoscaler

@@ -75,6 +75,19 @@ std::vector<Offering> Offers::offerings(const Pool& pool, const InstanceType& t,
   return out;
 }
 
+// Keeps the offerings in the zone. Where the cloud would select the zone, it is requested; a group selects by itself.
+void Offers::keep_zone(const Pool& pool, const std::string& zone, std::vector<Offering>& offerings) {
+  const bool open = pool.group.empty() && pool.zones.empty() && !contains(pool.not_zones, zone);
+  std::erase_if(offerings,
+                [&](const Offering& offering) { return offering.zone != zone && (!offering.zone.empty() || !open); });
+  std::vector<Offering> kept;
+  for (Offering& offering : offerings) {
+    offering.zone = zone;
+    if (!contains(kept, offering)) kept.push_back(std::move(offering));
+  }
+  offerings = std::move(kept);
+}
+
 // Appends the zones of prices, instances and other pools, in order of name.
 void Offers::known_zones(const InstanceType& t, std::vector<std::string>& zones) const {
   std::set<std::string> names;
@@ -95,6 +108,21 @@ std::optional<HourlyRate> Offers::price(const InstanceType& t, const Offering& o
   // Without a price there is no reason to prefer spot; a spot-only pool uses it at its upper bound.
   if (std::find(pool.markets.begin(), pool.markets.end(), Market::kOnDemand) != pool.markets.end()) return std::nullopt;
   return t.on_demand;
+}
+
+bool Offers::lacks_capacity(const Offering& offering) const {
+  const Instant* until = tables_.blocked.find(offering);
+  return until != nullptr && *until > state_.now;
+}
+
+std::vector<Offers::Priced> Offers::available(const Pool& pool, const InstanceType& t,
+                                              const std::vector<PodSet>& sets) const {
+  std::vector<Priced> out;
+  for (Offering& offering : offerings(pool, t, sets)) {
+    const auto rate = price(t, offering, pool);
+    if (rate && !lacks_capacity(offering)) out.push_back({std::move(offering), *rate});
+  }
+  return out;
 }
 
 std::string Offers::no_type(const std::vector<PodSet>& sets, const std::vector<const Pool*>& pools) const {
@@ -183,7 +211,7 @@ std::string Offers::missing_values(const Pool& pool, const std::vector<Candidate
 }
 
 std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
-                                      std::string* why) const {
+                                      std::string* why, const std::string& zone) const {
   const std::vector<const Pool*> pools = pools_in_order();
   bool fits = false, large = false, blocked = false, zoneless = false;
   std::map<std::pair<std::string, std::string>,
@@ -203,6 +231,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
       const InstanceType* t = facts_.type(type_name);
       if (t == nullptr) continue;
       auto offered = offerings(*pool, *t, sets);
+      if (!zone.empty()) keep_zone(*pool, zone, offered);
       zoneless |= offered.empty() && !pool->markets.empty();
       for (auto& offering : offered) {
         const auto rate = price(*t, offering, *pool);
@@ -212,7 +241,10 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
         fitting.push_back({t, offering.zone, offering.market});
         Usage after = in_use == usage.end() ? Usage{} : in_use->second;
         after.add(*t, nodes);
-        const Instant* until = tables_.blocked.find(offering);
+        // Each node costs its price and the node price.
+        const auto cost_of = [&](const Offer& offer) {
+          return offer.per_hour.nano() + offer.nodes * options_.node_price.nano();
+        };
         if (nodes > options_.max_launches) {
           large = true;
         } else if (!after.beyond(*pool).empty()) {
@@ -222,10 +254,12 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
           const auto [known, first] = limited.try_emplace(key, least, "");
           if (first || least < known->second.first)
             known->second = {least, after.limit_text(*pool, in_use == usage.end() ? Usage{} : in_use->second)};
-        } else if (until != nullptr && *until > state_.now) {
+        } else if (lacks_capacity(offering)) {
           blocked = true;
-        } else if (const Money cost = Money::nano(rate->per_hour.nano() * nodes); !best || cost < best->per_hour) {
-          best = Offer{pool, t, std::move(offering), nodes, cost, *labels};
+        } else {
+          const Money price_of_all = Money::nano(rate->per_hour.nano() * nodes);
+          Offer offer{pool, t, std::move(offering), nodes, price_of_all, *labels};
+          if (!best || cost_of(offer) < cost_of(*best)) best = std::move(offer);
         }
       }
     }
@@ -274,10 +308,9 @@ std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_
       if (!rate) continue;
       Usage after = in_use;
       after.add(*t, 1);
-      const Instant* until = tables_.blocked.find(offering);
       if (!after.beyond(pool).empty()) {
         reason = after.limit_text(pool, in_use) + "; raise spec.limits of the NodePool";
-      } else if (until != nullptr && *until > state_.now) {
+      } else if (lacks_capacity(offering)) {
         reason = "the provider has no capacity of the allowed instance types now, or refuses to launch them";
       } else if (!best || rate->per_hour < best->per_hour) {
         best = Offer{&pool, t, std::move(offering), 1, rate->per_hour, *labels};

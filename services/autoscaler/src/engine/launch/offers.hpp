@@ -19,9 +19,20 @@ class Offers {
   Offers(const State& state, const Facts& facts, const NewNodes& nodes)
       : state_(state), options_(state.options), tables_(state.tables), facts_(facts), nodes_(nodes) {}
 
-  /// The cheapest offer that fits the pods whole; without one `why` gets the reason.
+  /// The cheapest offer that fits the pods whole; without one `why` gets the reason. `zone`: only in this zone.
   [[nodiscard]] std::optional<Offer> cheapest(const std::vector<PodSet>& sets,
-                                              const std::map<std::string, Usage>& usage, std::string* why) const;
+                                              const std::map<std::string, Usage>& usage, std::string* why,
+                                              const std::string& zone = {}) const;
+  /// The pools that launch for demand: the heaviest first, then the last by name, as in Karpenter.
+  [[nodiscard]] std::vector<const Pool*> pools_in_order() const;
+  /// The offerings of the type in the pool that have a price and are not known to lack capacity. `sets`: pods whose zones
+  /// are offered too, if the pool has any zone.
+  struct Priced {
+    Offering offering;
+    HourlyRate rate;
+  };
+  [[nodiscard]] std::vector<Priced> available(const Pool& pool, const InstanceType& type,
+                                              const std::vector<PodSet>& sets) const;
   /// The cheapest offer for one more instance of a static pool.
   [[nodiscard]] std::optional<Offer> cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const;
 
@@ -32,7 +43,6 @@ class Offers {
     std::string zone;
     Market market = Market::kOnDemand;
   };
-  [[nodiscard]] std::vector<const Pool*> pools_in_order() const;
   [[nodiscard]] std::string no_pool() const;
   [[nodiscard]] std::string unready_pools() const;
   [[nodiscard]] static std::string missing_values(const Pool& pool, const std::vector<Candidate>& fitting);
@@ -40,7 +50,9 @@ class Offers {
                                        const InstanceType& type, const std::string& zone, Market market) const;
   [[nodiscard]] std::vector<Offering> offerings(const Pool& pool, const InstanceType& type,
                                                 const std::vector<PodSet>& sets) const;
+  static void keep_zone(const Pool& pool, const std::string& zone, std::vector<Offering>& offerings);
   void known_zones(const InstanceType& type, std::vector<std::string>& zones) const;
+  [[nodiscard]] bool lacks_capacity(const Offering& offering) const;
   [[nodiscard]] std::optional<HourlyRate> price(const InstanceType& type, const Offering& offering,
                                                 const Pool& pool) const;
   [[nodiscard]] std::string no_type(const std::vector<PodSet>& sets, const std::vector<const Pool*>& pools) const;

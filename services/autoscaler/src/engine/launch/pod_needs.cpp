@@ -13,13 +13,6 @@ namespace {
 constexpr std::size_t kMostTemplates = 10'000;
 constexpr std::string_view kHostname = "kubernetes.io/hostname";
 
-Expression expression_of(const kube_rules::Requirement& from) {
-  // In the order of kube_rules::Requirement::Op.
-  constexpr std::array kOps{Operator::kIn,           Operator::kNotIn, Operator::kExists,
-                            Operator::kDoesNotExist, Operator::kGt,    Operator::kLt};
-  return {from.key, kOps.at(static_cast<std::size_t>(from.op)), from.values, {}};
-}
-
 /// None if no new node matches the term: it names nodes, or its expressions are not valid or contradict one another.
 std::optional<Requirements> requirements_of(const kube_rules::SelectorTerm& term) {
   if (!term.fields.empty() || term.labels.empty()) return std::nullopt;
@@ -60,6 +53,13 @@ void read_rules(const std::string& text, PodNeeds& out) {
 }
 
 }  // namespace
+
+Expression expression_of(const kube_rules::Requirement& from) {
+  // In the order of kube_rules::Requirement::Op.
+  constexpr std::array kOps{Operator::kIn,           Operator::kNotIn, Operator::kExists,
+                            Operator::kDoesNotExist, Operator::kGt,    Operator::kLt};
+  return {from.key, kOps.at(static_cast<std::size_t>(from.op)), from.values, {}};
+}
 
 bool PodNeeds::excludes(const PodNeeds& other) const {
   const auto any = [](const PodNeeds& a, const PodNeeds& b) {

@@ -25,6 +25,9 @@ struct PodNeeds {
   [[nodiscard]] bool excludes(const PodNeeds& other) const;
 };
 
+/// The expression of a node affinity as one of a NodePool.
+[[nodiscard]] Expression expression_of(const kube_rules::Requirement& from);
+
 /// The needs of pod sets, read once for each text of rules and each node selector.
 ///
 /// Threads  one.

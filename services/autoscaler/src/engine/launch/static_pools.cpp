@@ -36,8 +36,10 @@ void StaticPools::keep_replicas() {
   for (const auto& [pool_name, count] : have) {
     const Pool& pool = *tables_.pools.find(pool_name);
     for (std::int64_t n = count; n < pool.replicas; ++n, ++launches) {
-      state_.more_replicas = launches >= options_.max_launches;
-      if (state_.more_replicas) return;
+      if (launches >= options_.max_launches) {
+        state_.more_launches = true;
+        return;
+      }
       const auto offer = offers_.cheapest_replica(pool, in_use[pool_name], nullptr);
       if (!offer) break;
       in_use[pool_name].add(*offer->type, 1);

@@ -116,6 +116,9 @@ struct DemandItem {
   Instant since{};
   bool checkpoints = false;
   bool runs = false;  ///< a running gang's: the pods that have no node
+  /// By pod set: pods that fit running nodes of one zone, so that only the others need new nodes; empty = none.
+  std::vector<std::int32_t> room{};
+  std::string room_zone{};
 };
 struct DemandChanged {
   std::vector<DemandItem> items;  ///< the complete list

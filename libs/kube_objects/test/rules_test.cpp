@@ -1,5 +1,5 @@
 // The rules of a Pod, a Node and a PersistentVolume, and the errors for objects that cannot be parsed.
-#include "src/shell/rules_json.hpp"
+#include "qm/kube_objects/rules.hpp"
 
 #include "qm/config/manifest.hpp"
 #include "qm/kube_rules/node_rules.hpp"
@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-namespace qm::placement {
-namespace rules_json_test {
+namespace qm::kube_objects {
+namespace rules_test {
 
 using namespace kube_rules;
 
@@ -343,5 +343,5 @@ TEST(RulesOfATemplate, InvalidRulesAreIgnored) {
   EXPECT_EQ(rules_text(Namespace("team"), R"({"spec":{"topologySpreadConstraints":[{"maxSkew":0}]}})"), "");
 }
 
-}  // namespace rules_json_test
-}  // namespace qm::placement
+}  // namespace rules_test
+}  // namespace qm::kube_objects

@@ -1,5 +1,5 @@
 // Reads where pods may run from Kubernetes objects. Every reader knows the path of its field, for error messages.
-#include "shell/rules_json.hpp"
+#include "qm/kube_objects/rules.hpp"
 
 #include "qm/base/log.hpp"
 #include "qm/base/parse.hpp"
@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <array>
 
-namespace qm::placement {
+namespace qm::kube_objects {
 namespace {
 
 using namespace kube_rules;
@@ -370,6 +370,15 @@ Result<PodTemplate> template_from_pod(const Json& pod) {
   return out;
 }
 
+Result<std::string> rules_text_of_pod(const Json& pod) {
+  QM_ASSIGN(auto like, template_from_pod(pod));
+  if (is_plain(like.rules)) return std::string();
+  like.rules.requests.clear();
+  like.rules.node_selector.clear();
+  like.rules.tolerations.clear();
+  return text_of(like);
+}
+
 std::string rules_text(const Namespace& ns, const std::string& rules) {
   if (rules.empty()) return {};
   const auto read = [&]() -> Result<std::string> {
@@ -444,4 +453,4 @@ Result<std::vector<VolumeReach>> reach_of_volume(const Json& volume) {
   return out;
 }
 
-}  // namespace qm::placement
+}  // namespace qm::kube_objects

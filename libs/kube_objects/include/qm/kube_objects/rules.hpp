@@ -3,7 +3,7 @@
 #include "qm/base/result.hpp"
 #include "qm/kube_rules/pod_rules.hpp"
 
-namespace qm::placement {
+namespace qm::kube_objects {
 
 /// Reads from a Pod where it may run.
 ///
@@ -12,6 +12,12 @@ namespace qm::placement {
 ///          fields are not checked.
 /// Fails    kInvalid names the field ("spec.affinity.podAffinity....[0].topologyKey").
 [[nodiscard]] Result<kube_rules::PodTemplate> template_from_pod(const Json& pod);
+
+/// The rules of a pod as text, without its requests, node selector and tolerations, which its shape has. Empty if nothing
+/// else binds it: labels alone exclude no node.
+///
+/// Fails    as template_from_pod.
+[[nodiscard]] Result<std::string> rules_text_of_pod(const Json& pod);
 
 /// Converts PodSet::rules of another service to the engine's text. Empty if there are no rules, or
 /// if they cannot be parsed, which is logged.
@@ -27,4 +33,4 @@ namespace qm::placement {
 /// Where a StorageClass provisions volumes; without allowedTopologies it is not limited.
 [[nodiscard]] Result<std::vector<kube_rules::VolumeReach>> reach_of_class(const Json& storage_class);
 
-}  // namespace qm::placement
+}  // namespace qm::kube_objects

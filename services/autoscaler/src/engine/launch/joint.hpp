@@ -1,0 +1,60 @@
+#pragma once
+#include "launch/new_nodes.hpp"
+#include "launch/offer.hpp"
+#include "launch/offers.hpp"
+#include "state.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace qm::autoscaler {
+
+/// Instances for pods that need no common start, planned together by the packing library: pods of different workloads
+/// share instances where that costs less.
+///
+/// Cost     about 20 us a pod for each NodePool, see pack/plan.hpp.
+class JointPlanner {
+ public:
+  JointPlanner(const State& state, const NewNodes& nodes, const Offers& offers)
+      : state_(state), options_(state.options), nodes_(nodes), offers_(offers) {}
+
+  using Items = std::vector<const DemandUpdated::Item*>;
+  /// An instance to launch, and its pods.
+  struct Node {
+    struct Pods {
+      std::size_t item = 0;  ///< index in the planned items
+      std::int32_t set = 0;
+      std::int32_t count = 0;
+    };
+    Offer offer;             ///< of one instance
+    std::vector<Pods> pods;  ///< by item, then set
+  };
+  struct Plan {
+    std::vector<Node> nodes;  ///< by their first pods
+    Money per_hour;           ///< sum of the prices
+    double gap = 0;           ///< instances for the same pods cost at most this part less
+  };
+  /// Whether its pods may be planned with those of other items: a single pod, or pods that a running gang lacks, with
+  /// constraints that the packing library knows.
+  [[nodiscard]] bool plans(const DemandUpdated::Item& item) const;
+  /// Instances for pods of these items; pods without one fit no offering. Empty if the items have to be launched one by
+  /// one: a limit is exceeded, so that the priority decides, or a NodePool has minValues.
+  [[nodiscard]] Plan plan(const Items& items, const std::map<std::string, Usage>& usage) const;
+
+ private:
+  struct Pending;
+  struct Problem;
+  [[nodiscard]] Problem problem_of(const Pool& pool, const Items& items, const std::vector<Pending>& pending) const;
+  void add_types(const Pool& pool, const std::vector<PodSet>& sets, Problem& out) const;
+  [[nodiscard]] bool fits(const Node& node, const Items& items) const;
+
+  const State& state_;
+  const Options& options_;
+  const NewNodes& nodes_;
+  const Offers& offers_;
+};
+
+}  // namespace qm::autoscaler
