@@ -287,7 +287,12 @@ Status World::give_spot_notice(const std::string& id, Duration notice) {
 Status World::set_tags(const std::string& id, const std::map<std::string, std::string>& tags) {
   const auto held = lock();
   QM_ASSIGN(Instance* const instance, need(id, "ResourceId"));
-  for (const auto& [key, value] : tags) instance->tags[key] = value;
+  for (const auto& [key, value] : tags) {
+    // The members of a gang get the tag of their claims after their launch.
+    const bool named = key == words::kNodeClaimTag && instance->tags[key] != value;
+    if (named) record("instance_claim", {{"id", id}, {"claim", value}});
+    instance->tags[key] = value;
+  }
   return {};
 }
 

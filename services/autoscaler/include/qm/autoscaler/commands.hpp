@@ -88,6 +88,7 @@ struct InstanceFact {
   Instant launched{};
   std::optional<Instant> stopped;  ///< shutting-down or terminated
   std::string group;               ///< the Auto Scaling group that launched it; empty = none
+  std::string launch = {};         ///< its tag: the launch of a gang; empty = launched alone
   friend auto operator<=>(const InstanceFact&, const InstanceFact&) = default;
 };
 /// A complete description of the cloud's instances. A missing instance is considered gone only after some time,
@@ -141,10 +142,18 @@ struct HealthUpdated {
   NodeName node;
   bool broken = false;
 };
+/// What a refused launch says about other launches.
+enum class Refusal {
+  kCapacity,  ///< the offering has no capacity now: it is remembered, and the hold is learned
+  kOffering,  ///< the offering cannot be launched with these parameters: it is not requested for a fixed time
+  kLaunch,    ///< nothing: only the next launch for the same demand is delayed
+};
+[[nodiscard]] std::string_view name_of(Refusal refusal);
 struct LaunchEnded {
   ClaimName claim;
   InstanceId instance;  ///< empty = the launch failed
   std::string error;
+  Refusal refusal = Refusal::kCapacity;
 };
 struct TerminateEnded {
   ClaimName claim;

@@ -71,14 +71,36 @@ void Claims::end_drain(const NodeName& name) {
   node.drain_requested = node.drain_confirmed = false;
 }
 
-void Claims::give_up(const ClaimName& name, const std::string& reason) {
+void Claims::give_up(const ClaimName& name, const std::string& reason, Refusal refusal) {
   const Claim& c = *tables_.claims.find(name);
-  const Offering offering{c.type, c.zone, c.market, c.group};
-  const Instant until = state_.now + options_.capacity_memory;
-  if (const Instant* known = tables_.blocked.find(offering); known == nullptr || *known != until) {
-    tables_.blocked.insert(offering, until);
+  if (refusal == Refusal::kLaunch) {
+    enter(name, ClaimState::kFailed, reason);
+    tables_.claims.edit(name).retry_at = state_.now + options_.launch_retry;
+    return;
   }
+  const Offering offering{c.type, c.zone, c.market, c.group};
+  const Outage* known = tables_.blocked.find(offering);
+  const Outage before = known == nullptr ? Outage{} : *known;
+  const Outage after = refusal == Refusal::kCapacity ? after_refusal(before, state_.now, options_.memory)
+                                                     : after_hold(before, state_.now, options_.refused_hold);
+  if (known == nullptr || after != before) tables_.blocked.insert(offering, after);
   enter(name, ClaimState::kFailed, reason);
+}
+
+void Claims::note_launch(const Claim& c) {
+  const Offering offering{c.type, c.zone, c.market, c.group};
+  const Outage* known = tables_.blocked.find(offering);
+  // Only a request after the refusal shows that the outage is over: members of one gang are answered one by one.
+  if (known == nullptr || !c.group.empty() || c.requested <= known->last) return;
+  if (const Outage after = after_launch(*known, state_.now, options_.memory); after != *known)
+    tables_.blocked.insert(offering, after);
+}
+
+void Claims::roll_back(const ClaimName& name, const std::string& reason) {
+  tables_.claims.edit(name).rolled_back = true;
+  if (!tables_.claims.find(name)->instance.empty()) return terminate(name, reason);
+  enter(name, ClaimState::kFailed, reason);
+  state_.out.terminations.push_back({name, InstanceId(), state_.now, {}});  // its NodeClaim
 }
 
 }  // namespace qm::autoscaler

@@ -24,6 +24,11 @@ Launches::Cover Launches::review(const DemandUpdated::Item& item) {
   bool coming = false, idle = false;
   for (const auto& name : plan->claims) {
     const Claim* c = tables_.claims.find(name);
+    if (c != nullptr && c->retry_at && *c->retry_at > state_.now) {
+      plans_.delay(item.id.uid, c->reason);
+      (void)gangs_.roll_back(item.id.uid);
+      return Cover::kPaused;
+    }
     if (c == nullptr || !(is_launching(*c) || c->state == ClaimState::kReady)) return Cover::kOpen;
     if (facts_.doomed(*c)) return Cover::kOpen;
     const NodeRow* node = facts_.node_of(*c);
@@ -59,7 +64,11 @@ bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacit
   const Plan* before = tables_.plans.find(item.id.uid);
   Plan plan;
   plan.ready_by = state_.now + options_.boot;
-  if (before != nullptr) plan.fruitless = before->fruitless;
+  if (before != nullptr) {
+    plan.fruitless = before->fruitless;
+    plan.refusals = before->refusals;
+    plan.refusal = before->refusal;
+  }
 
   // Starting or idle instances of a failed plan still belong to the gang.
   CapacityByClaim own, all = capacities;
@@ -76,7 +85,9 @@ bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacit
     }
   }
   all.insert(own.begin(), own.end());
-  if (Fit fit(tables_, nodes_, item.pod_sets, std::move(all)); fit.whole() && !fit.places.empty()) {
+  for (auto& capacities_in_zone : GangLaunches::by_zone(tables_, item, std::move(all))) {
+    const Fit fit(tables_, nodes_, item.pod_sets, std::move(capacities_in_zone));
+    if (!fit.whole() || fit.places.empty()) continue;
     const bool opens = std::any_of(fit.places.begin(), fit.places.end(), [&](const Plan::Place& place) {
       const Claim& c = *tables_.claims.find(place.claim);
       return is_launching(c) || c.changed + options_.settle > state_.now;
@@ -90,12 +101,20 @@ bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacit
     return true;
   }
   Fit fit(tables_, nodes_, item.pod_sets, std::move(own));
-  const auto offer = offers_.cheapest(fit.rest, usage, nullptr);
+  const auto offer = offers_.cheapest(gangs_.rest_together(item, fit), usage, nullptr);
+  if (const auto ended = offer || item.runs ? std::vector<ClaimName>{} : gangs_.roll_back(item.id.uid);
+      !ended.empty()) {
+    for (const auto& name : ended) capacities.erase(name);
+    usage = facts_.usage();
+    rolled_back_ = true;
+    return provide(item, capacities, usage, launches);  // all of it elsewhere
+  }
   if (!offer || launches + offer->nodes > options_.max_launches) return false;
   launches += offer->nodes;
   usage[offer->pool->name].add(*offer->type, offer->nodes);
   fit.settle(plan, capacities);
   CapacityByClaim fresh;
+  std::string launch;
   for (std::int64_t i = 0; i < offer->nodes; ++i) {
     const std::int64_t number = tables_.counters.edit("claim") += 1;
     const ClaimName name(fmt::format("{}-{:05}", offer->pool->name, number));
@@ -110,6 +129,8 @@ bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacit
                            offer->type->name, name_of(c.market), offer->per_hour.to_usd(2), offer->relaxed);
     c.group = offer->pool->group;
     c.labels = offer->labels;
+    if (i == 0) launch = GangLaunches::id_for(item, fit, *offer->pool, name, offer->nodes);
+    c.launch = launch;
     claims_.launch(name, c, *offer->pool);
     fresh.emplace(name, nodes_.empty(nodes_.side_of(c)));
   }
@@ -146,6 +167,14 @@ std::optional<DemandUpdated::Item> Launches::affordable_part(const DemandUpdated
 
 void Launches::cover_demand() {
   plans_.end_lapsed_plans();
+  // What a gang gave back may be enough for one that was considered before it.
+  do {
+    rolled_back_ = false;
+    cover_demand_once();
+  } while (rolled_back_);
+}
+
+void Launches::cover_demand_once() {
   std::vector<const DemandUpdated::Item*> order, open;
   for (const auto& [uid, item] : tables_.demand) order.push_back(&item);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
@@ -170,6 +199,7 @@ void Launches::cover_demand() {
     }
   }
   if (open.empty()) return;
+  std::erase_if(capacities, [&](const auto& entry) { return !is_launching(*tables_.claims.find(entry.first)); });
   auto in_use = facts_.usage();
   std::int64_t launches = 0;
   for (const auto* item : open) {

@@ -2,6 +2,7 @@
 #include "facts.hpp"
 #include "instances/claims.hpp"
 #include "launch/fit.hpp"
+#include "launch/gang_launches.hpp"
 #include "launch/new_nodes.hpp"
 #include "launch/offer.hpp"
 #include "launch/offers.hpp"
@@ -17,7 +18,8 @@ namespace qm::autoscaler {
 /// Demand to instances: starting instances are shared, then the cheapest offering that fits a gang whole is launched.
 class Launches {
  public:
-  Launches(State& state, const Facts& facts, Claims& claims, const Offers& offers, Plans& plans, const NewNodes& nodes)
+  Launches(State& state, const Facts& facts, Claims& claims, const Offers& offers, Plans& plans, const NewNodes& nodes,
+           GangLaunches& gangs)
       : state_(state),
         options_(state.options),
         tables_(state.tables),
@@ -25,13 +27,15 @@ class Launches {
         claims_(claims),
         offers_(offers),
         plans_(plans),
-        nodes_(nodes) {}
+        nodes_(nodes),
+        gangs_(gangs) {}
 
   /// Launches instances for the demand, gang by gang.
   void cover_demand();
 
  private:
   enum class Cover { kOpen, kCovered, kPaused };
+  void cover_demand_once();
   Cover review(const DemandUpdated::Item& item);
   [[nodiscard]] CapacityByClaim capacity_of_launches() const;
   bool provide(const DemandUpdated::Item& item, CapacityByClaim& capacities, std::map<std::string, Usage>& usage,
@@ -48,6 +52,8 @@ class Launches {
   const Offers& offers_;
   Plans& plans_;
   const NewNodes& nodes_;
+  GangLaunches& gangs_;
+  bool rolled_back_ = false;  ///< in this pass over the demand
 };
 
 }  // namespace qm::autoscaler

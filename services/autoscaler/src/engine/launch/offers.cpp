@@ -182,6 +182,15 @@ std::string Offers::missing_values(const Pool& pool, const std::vector<Candidate
   return {};
 }
 
+Alternative Offers::alternative(const Offering& offering, std::int64_t nano_usd_hour) const {
+  Alternative out{nano_usd_hour, 0, offering.market == Market::kSpot ? 1 : 0, false};
+  if (const Outage* outage = tables_.blocked.find(offering); outage != nullptr) {
+    out.still_out_milli = still_out_milli(*outage, state_.now, options_.memory);
+    out.held = outage->until > state_.now;
+  }
+  return out;
+}
+
 std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
                                       std::string* why) const {
   const std::vector<const Pool*> pools = pools_in_order();
@@ -192,7 +201,8 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
   std::string contested, inflexible;
   for (const Pool* pool : pools) {
     std::vector<Candidate> fitting;
-    std::optional<Offer> best;
+    std::vector<Offer> offers;
+    std::vector<Alternative> alternatives;
     const auto in_use = usage.find(pool->name);
     const auto labels = nodes_.chosen_labels(*pool, sets);
     if (!labels) {
@@ -212,7 +222,6 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
         fitting.push_back({t, offering.zone, offering.market});
         Usage after = in_use == usage.end() ? Usage{} : in_use->second;
         after.add(*t, nodes);
-        const Instant* until = tables_.blocked.find(offering);
         if (nodes > options_.max_launches) {
           large = true;
         } else if (!after.beyond(*pool).empty()) {
@@ -222,13 +231,16 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
           const auto [known, first] = limited.try_emplace(key, least, "");
           if (first || least < known->second.first)
             known->second = {least, after.limit_text(*pool, in_use == usage.end() ? Usage{} : in_use->second)};
-        } else if (until != nullptr && *until > state_.now) {
-          blocked = true;
-        } else if (const Money cost = Money::nano(rate->per_hour.nano() * nodes); !best || cost < best->per_hour) {
-          best = Offer{pool, t, std::move(offering), nodes, cost, *labels};
+        } else {
+          const Money cost = Money::nano(rate->per_hour.nano() * nodes);
+          alternatives.push_back(alternative(offering, cost.nano()));
+          blocked |= alternatives.back().held;
+          offers.push_back({pool, t, std::move(offering), nodes, cost, *labels});
         }
       }
     }
+    std::optional<Offer> best;
+    if (const auto ranks = ranked(alternatives); !ranks.empty()) best = std::move(offers[ranks.front()]);
     const std::string missing = best ? missing_values(*pool, fitting) : std::string();
     if (!missing.empty() && options_.strict_min_values) {
       inflexible = fmt::format("NodePool {} needs minValues {}", pool->name, missing);
@@ -274,10 +286,10 @@ std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_
       if (!rate) continue;
       Usage after = in_use;
       after.add(*t, 1);
-      const Instant* until = tables_.blocked.find(offering);
+      const Outage* outage = tables_.blocked.find(offering);
       if (!after.beyond(pool).empty()) {
         reason = after.limit_text(pool, in_use) + "; raise spec.limits of the NodePool";
-      } else if (until != nullptr && *until > state_.now) {
+      } else if (outage != nullptr && outage->until > state_.now) {
         reason = "the provider has no capacity of the allowed instance types now, or refuses to launch them";
       } else if (!best || rate->per_hour < best->per_hour) {
         best = Offer{&pool, t, std::move(offering), 1, rate->per_hour, *labels};
