@@ -7,6 +7,7 @@
 namespace qm::autoscaler {
 
 void Evaluation::run() {
+  parts_.gang_launches.match_unclaimed();
   parts_.retirement.join_nodes();
   parts_.retirement.time_out();
   parts_.spot.answer_notices();

@@ -212,6 +212,23 @@ TEST(GangLaunch, InstancesGetTheirClaimsWhenTheLaunchHasEnded) {
     => claim p-00001 Launched i-2
     => claim p-00002 Launched i-1
   )");
+  // The list of the cloud does not change any more, so that its first appearance has the name of its node.
+  expect(R"(
+    show claims
+    pool p types=a8 zones=z1
+    want w/1 2x8
+    => claim p-00001 Requested
+    => claim p-00002 Requested
+    => launch p-00001 a8 on-demand z1
+    => launch p-00002 a8 on-demand z1
+    => promise w/1 by=240 p-00001 p-00002
+    cloud i-1 launch=p-00001x2 claim=p-00001 pool=p type=a8 zone=z1 node=n1
+    cloud i-2 launch=p-00001x2 claim=p-00002 pool=p type=a8 zone=z1 node=n2
+    node n1 i-1 | node n2 i-2
+    launched p-00001 i-1 | launched p-00002 i-2
+    => claim p-00001 Ready i-1
+    => claim p-00002 Ready i-2
+  )");
   // The launch has failed, and an instance is still there.
   expect(R"(
     pool p types=a8 zones=z1

@@ -83,30 +83,37 @@ void GangLaunches::refuse_late_members(const std::vector<ClaimName>& members) {
   }
 }
 
-// Instances of a launch that has ended and that were matched to no claim.
-void GangLaunches::adopt_unclaimed() {
+void GangLaunches::match_unclaimed() {
   std::set<std::string> open;
-  std::set<InstanceId> known;
+  std::map<InstanceId, ClaimName> claims;
   for (const auto& [name, c] : tables_.claims) {
     if (c.state == ClaimState::kRequested) open.insert(c.launch);
-    known.insert(c.instance);
+    if (!c.instance.empty()) claims.emplace(c.instance, name);
   }
-  std::vector<InstanceId> closed;
+  std::vector<InstanceId> matched;
   for (const auto& [id, row] : tables_.unclaimed) {
-    if (known.contains(id) || !open.contains(row.launch)) closed.push_back(id);
+    if (claims.contains(id) || !open.contains(row.launch)) matched.push_back(id);
   }
-  for (const auto& id : closed) {
-    const ClaimName name(id.value());
-    if (!known.contains(id)) {
-      tables_.claims.insert(name, *tables_.unclaimed.find(id));
-      claims_.mark_changed(name);
+  for (const auto& id : matched) {
+    const Claim row = *tables_.unclaimed.find(id);
+    const auto known = claims.find(id);
+    const ClaimName name = known == claims.end() ? ClaimName(id.value()) : known->second;
+    if (known == claims.end()) {
+      tables_.claims.insert(name, row);
+    } else {
+      Claim& c = tables_.claims.edit(name);
+      c.type = row.type;
+      c.zone = row.zone;
+      c.market = row.market;
+      c.node = row.node;
+      c.launched = row.launched;
     }
+    claims_.mark_changed(name);
     tables_.unclaimed.erase(id);
   }
 }
 
 void GangLaunches::roll_back_partial() {
-  adopt_unclaimed();
   for (const auto& [id, members] : launches()) {
     refuse_late_members(members);
     for (const auto& name : members) {

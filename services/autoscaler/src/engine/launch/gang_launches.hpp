@@ -19,6 +19,8 @@ class GangLaunches {
   GangLaunches(State& state, const Facts& facts, Claims& claims)
       : state_(state), options_(state.options), tables_(state.tables), facts_(facts), claims_(claims) {}
 
+  /// Matches instances of launches that have ended to their claims; one without a claim gets its own.
+  void match_unclaimed();
   /// Rolls back launches of which a member was refused or is late. An instance that a launch left without a claim is
   /// terminated as well.
   void roll_back_partial();
@@ -40,7 +42,6 @@ class GangLaunches {
   [[nodiscard]] std::map<std::string, std::vector<ClaimName>> launches() const;
   [[nodiscard]] LaunchMember member(const Claim& claim) const;
   [[nodiscard]] std::optional<Instant> refused_at(const std::vector<ClaimName>& members) const;
-  void adopt_unclaimed();
   [[nodiscard]] bool has_pods(const Claim& claim) const;
   void refuse_late_members(const std::vector<ClaimName>& members);
 

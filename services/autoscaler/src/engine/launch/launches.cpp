@@ -21,7 +21,7 @@ Launches::Cover Launches::review(const DemandUpdated::Item& item) {
   const Plan* plan = tables_.plans.find(item.id.uid);
   if (plan == nullptr) return Cover::kOpen;
   if (plan->promised_attempt == 0) return plan->not_before > state_.now ? Cover::kPaused : Cover::kOpen;
-  bool coming = false, idle = false;
+  bool coming = false, idle = false, used = false;
   for (const auto& name : plan->claims) {
     const Claim* c = tables_.claims.find(name);
     if (c != nullptr && c->retry_at && *c->retry_at > state_.now) {
@@ -34,6 +34,7 @@ Launches::Cover Launches::review(const DemandUpdated::Item& item) {
     const NodeRow* node = facts_.node_of(*c);
     coming |= is_launching(*c) || c->changed + options_.settle > state_.now;
     idle |= c->state == ClaimState::kReady && node != nullptr && node->pods == 0;
+    used |= node != nullptr && node->pods > 0;
   }
   if (coming) {
     if (plan->promised_attempt != item.id.attempt || plan->ready_by <= state_.now) {
@@ -43,7 +44,7 @@ Launches::Cover Launches::review(const DemandUpdated::Item& item) {
     }
     return Cover::kCovered;
   }
-  if (!idle) return Cover::kOpen;  // other gangs used them
+  if (!idle || used) return Cover::kOpen;  // other gangs used them
   plans_.pause(item.id.uid);
   return Cover::kPaused;
 }
