@@ -143,7 +143,7 @@ Result<cloud::Instance> Executor::launch_instance(const Json& want) {
   auto launched =
       request ? aws_.run_instances(*request) : Result<std::vector<cloud::Instance>>(tl::unexpected(request.error()));
   if (launched) return launched->front();
-  const bool mismatch = launched.error().message.starts_with("IdempotentParameterMismatch");
+  const bool mismatch = cloud::service_code(launched.error()) == "IdempotentParameterMismatch";
   if (request && !mismatch) return fail(launched.error());
   QM_ASSIGN(const auto before, launched_before(client_token(shard_, want["claim"].string())));
   if (before) return *before;
