@@ -14,7 +14,7 @@ std::string_view name_of(ClaimState state) {
 }
 
 std::string_view name_of(Refusal refusal) {
-  constexpr std::string_view names[] = {"capacity", "offering", "launch"};
+  constexpr std::string_view names[] = {"capacity", "type", "zone", "market", "account", "offering", "launch"};
   return names[static_cast<int>(refusal)];
 }
 

@@ -153,7 +153,8 @@ Result<std::vector<Command>> look(const service::Input& in) {
 /// Of a single launch, and of each member of a gang's.
 std::vector<Command> launch_outcome(const Json& answer) {
   Refusal refusal = Refusal::kCapacity;
-  for (const auto other : {Refusal::kOffering, Refusal::kLaunch}) {
+  for (const auto other :
+       {Refusal::kType, Refusal::kZone, Refusal::kMarket, Refusal::kAccount, Refusal::kOffering, Refusal::kLaunch}) {
     if (answer["refusal"].string() == name_of(other)) refusal = other;
   }
   const auto ended = [&](const Json& member) {

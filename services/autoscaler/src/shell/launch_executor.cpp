@@ -7,6 +7,7 @@
 #include "qm/autoscaler/gang_launch/launch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
+#include "qm/cloud/errors.hpp"
 #include "qm/kube/errors.hpp"
 
 #include <algorithm>
@@ -54,11 +55,30 @@ std::vector<std::string> claims_of(const Json& want) {
   return out;
 }
 
-/// What the class of a NodePool does not allow cannot be launched from it; an error without a known code says nothing
-/// about other launches.
+/// The launches that a refusal concerns. What the class of a NodePool does not allow cannot be launched from it; a code
+/// that is not in the table of errors says nothing about other launches.
 Refusal refusal_of(const Error& error) {
-  if (error.field == "capacity") return Refusal::kCapacity;
-  return error.field.starts_with("spec.") ? Refusal::kOffering : Refusal::kLaunch;
+  const auto code = cloud::service_code(error);
+  if (code.empty() || error.field.starts_with("spec.")) {
+    if (error.field == "capacity") return Refusal::kCapacity;
+    return error.field.starts_with("spec.") ? Refusal::kOffering : Refusal::kLaunch;
+  }
+  const auto kind = cloud::classify(code);
+  if (kind.error_class != cloud::ErrorClass::kCapacity) return Refusal::kLaunch;
+  switch (kind.scope) {
+    case cloud::ErrorScope::kType:
+      return Refusal::kType;
+    case cloud::ErrorScope::kZone:
+      return Refusal::kZone;
+    case cloud::ErrorScope::kMarket:
+      return Refusal::kMarket;
+    case cloud::ErrorScope::kAccount:
+      return Refusal::kAccount;
+    case cloud::ErrorScope::kCall:
+    case cloud::ErrorScope::kOffering:
+      break;
+  }
+  return Refusal::kCapacity;
 }
 
 /// After a lost response, or when nothing was processed, the same request is sent again.
@@ -166,8 +186,9 @@ Result<std::vector<cloud::Instance>> Executor::launch_instances(const Json& want
   auto launched =
       request ? aws_.run_instances(*request) : Result<std::vector<cloud::Instance>>(tl::unexpected(request.error()));
   if (launched) return launched;
-  const bool mismatch = launched.error().message.starts_with("IdempotentParameterMismatch");
-  if (request && !mismatch) return launched;
+  const auto code = cloud::service_code(launched.error());
+  const bool mismatch = code == "IdempotentParameterMismatch";
+  if (request && !mismatch && code != "IdempotentInstanceTerminated") return launched;
   const std::string& launch = want["launch"].string();
   QM_ASSIGN(auto before, launched_before(client_token(shard_, launch.empty() ? want["claim"].string() : launch)));
   // One request launched all of them: a shorter list is not complete yet.

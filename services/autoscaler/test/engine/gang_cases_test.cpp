@@ -245,6 +245,46 @@ TEST(GangLaunch, InstancesGetTheirClaimsWhenTheLaunchHasEnded) {
   )");
 }
 
+// Of the next requests: another zone, then another type, then another market.
+TEST(GangLaunch, ARefusalHoldsWhatItConcerns) {
+  const std::string pool = R"(
+    pool p types=a8,h8 zones=z1,z2
+    want w/1 1x8
+    => launch p-00001 a8 on-demand z1
+    => promise w/1 by=240 p-00001
+  )";
+  const auto next = [](const std::string& offering) {
+    return fmt::format("=> claim p-00001 Failed\n=> launch p-00002 {}\n=> promise w/1 by=240 p-00002", offering);
+  };
+  expect(pool + "ice p-00001\n" + next("a8 on-demand z2"));
+  expect(pool + "quota p-00001 type\n" + next("h8 on-demand z1"));
+  expect(pool + "quota p-00001 zone\n" + next("a8 on-demand z2"));
+  expect(pool + "quota p-00001 account\n=> claim p-00001 Failed\n=> withdrawn w/1");
+  expect(R"(
+    pool p types=a8 zones=z1,z2 markets=od,spot
+    price a8 z1 5
+    => price a8 z1 5.00
+    price a8 z2 6
+    => price a8 z2 6.00
+    want w/1 1x8
+    => launch p-00001 a8 spot z1
+    => promise w/1 by=240 p-00001
+    quota p-00001 market
+    => claim p-00001 Failed
+    => launch p-00002 a8 on-demand z1
+    => promise w/1 by=240 p-00002
+    -- a launch of the market ends it
+    tick 180
+    want v/1 1x8
+    => launch p-00003 a8 spot z1
+    => promise v/1 by=420 p-00003
+    launched p-00003 i-3
+    want u/1 1x8
+    => launch p-00004 a8 spot z1
+    => promise u/1 by=420 p-00004
+  )");
+}
+
 TEST(GangLaunch, AtOnePriceAZoneThatRefusedIsTriedAfterTheOthers) {
   expect(R"(
     pool p types=a8 zones=z1,z2

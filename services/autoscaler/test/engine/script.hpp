@@ -23,6 +23,7 @@ namespace qm::autoscaler::testing {
 ///   cloud-lost i-1
 ///   up gpu-00001 i-1 n1      launched, described by the cloud and its node ready and empty
 ///   launched gpu-00001 i-1 | ice gpu-00001 | refused gpu-00001 why | unknown gpu-00001 why |
+///   quota gpu-00001 type|zone|market|account |
 ///   terminate-refused gpu-00001 why |
 ///   terminate-busy gpu-00001
 ///   group-refused asg 2 why      2 = the instances that it launches anyway

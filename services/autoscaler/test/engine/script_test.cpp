@@ -263,6 +263,13 @@ std::vector<Command> Script::parse(const std::string& line) {
   if (verb == "launched") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(words.at(2)), ""}};
   if (verb == "ice") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), "no capacity"}};
   if (verb == "refused") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), rest(2)}};
+  if (verb == "quota") {
+    static const std::map<std::string, Refusal> kScopes = {{"type", Refusal::kType},
+                                                           {"zone", Refusal::kZone},
+                                                           {"market", Refusal::kMarket},
+                                                           {"account", Refusal::kAccount}};
+    return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), "no capacity", kScopes.at(words.at(2))}};
+  }
   if (verb == "unknown") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), rest(2), Refusal::kLaunch}};
   if (verb == "group-refused") return {GroupRefused{words.at(1), rest(3), std::stol(words.at(2))}};
   if (verb == "terminate-busy") return {TerminateEnded{ClaimName(words.at(1)), "work landed", true}};

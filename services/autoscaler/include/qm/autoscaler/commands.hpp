@@ -142,9 +142,13 @@ struct HealthUpdated {
   NodeName node;
   bool broken = false;
 };
-/// What a refused launch says about other launches.
+/// What a refused launch says about other launches. The first five are held, and the hold is learned.
 enum class Refusal {
-  kCapacity,  ///< the offering has no capacity now: it is remembered, and the hold is learned
+  kCapacity,  ///< the offering has no capacity now
+  kType,      ///< nor has its type in any zone, or its quota is used up
+  kZone,      ///< nor any type in its zone: no free addresses
+  kMarket,    ///< nor any offering of its market: a quota of spot instances
+  kAccount,   ///< nothing can be launched: a quota of the account
   kOffering,  ///< the offering cannot be launched with these parameters: it is not requested for a fixed time
   kLaunch,    ///< nothing: only the next launch for the same demand is delayed
 };

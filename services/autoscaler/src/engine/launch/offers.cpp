@@ -184,9 +184,11 @@ std::string Offers::missing_values(const Pool& pool, const std::vector<Candidate
 
 Alternative Offers::alternative(const Offering& offering, std::int64_t nano_usd_hour) const {
   Alternative out{nano_usd_hour, 0, offering.market == Market::kSpot ? 1 : 0, false};
-  if (const Outage* outage = tables_.blocked.find(offering); outage != nullptr) {
-    out.still_out_milli = still_out_milli(*outage, state_.now, options_.memory);
-    out.held = outage->until > state_.now;
+  for (const Offering& wider : held_with(offering)) {
+    const Outage* outage = tables_.blocked.find(wider);
+    if (outage == nullptr) continue;
+    out.still_out_milli = std::max(out.still_out_milli, still_out_milli(*outage, state_.now, options_.memory));
+    out.held |= outage->until > state_.now;
   }
   return out;
 }
@@ -286,10 +288,9 @@ std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_
       if (!rate) continue;
       Usage after = in_use;
       after.add(*t, 1);
-      const Outage* outage = tables_.blocked.find(offering);
       if (!after.beyond(pool).empty()) {
         reason = after.limit_text(pool, in_use) + "; raise spec.limits of the NodePool";
-      } else if (outage != nullptr && outage->until > state_.now) {
+      } else if (alternative(offering, rate->per_hour.nano()).held) {
         reason = "the provider has no capacity of the allowed instance types now, or refuses to launch them";
       } else if (!best || rate->per_hour < best->per_hour) {
         best = Offer{&pool, t, std::move(offering), 1, rate->per_hour, *labels};
