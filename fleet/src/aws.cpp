@@ -59,7 +59,13 @@ std::string event_body(const World& world, const Instance& instance, std::uint64
 
 struct AwsApi::Impl {
   Impl(World& w, Options o)
-      : world(w), options(std::move(o)), account(w), ec2(w, account), groups(w, ec2), queues(options.steady_now) {
+      : world(w),
+        options(std::move(o)),
+        account(w),
+        templates(w, account),
+        ec2(w, account, templates),
+        groups(w, templates),
+        queues(options.steady_now) {
     if (!options.utc_seconds) options.utc_seconds = host_utc;
     if (!options.event_queue.empty()) queues.create(options.event_queue);
   }
@@ -91,6 +97,7 @@ struct AwsApi::Impl {
   World& world;
   Options options;
   AwsAccount account;
+  AwsTemplates templates;
   AwsEc2 ec2;
   AwsGroups groups;
   AwsQueues queues;

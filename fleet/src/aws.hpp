@@ -19,8 +19,8 @@ inline constexpr const char* kPlainImage = "ami-00000000";
 ///
 /// EC2           RunInstances (all or nothing between MinCount and MaxCount, client tokens kept for a day of domain
 ///               time, IdempotentParameterMismatch), DescribeInstances, TerminateInstances, CreateTags,
-///               DescribeInstanceTypes, DescribeSpotPriceHistory, CreateLaunchTemplate
-///               and what the account has for a launch (aws_account.hpp), which RunInstances checks as EC2 does
+///               DescribeInstanceTypes, DescribeSpotPriceHistory, CreateFleet (aws_fleets.hpp), launch templates
+///               (aws_templates.hpp), and what the account has for a launch (aws_account.hpp), which RunInstances checks as EC2 does
 /// IAM, SSM      instance profiles, parameters with the ids of images (aws_account.hpp)
 /// Auto Scaling  CreateAutoScalingGroup, DescribeAutoScalingGroups, SetDesiredCapacity,
 ///               TerminateInstanceInAutoScalingGroup; a lost member is replaced, a lack of capacity retried

@@ -22,8 +22,6 @@ std::string id_of(std::string_view prefix, std::string_view name) {
   return std::string(prefix) + sha256_hex(name).substr(0, 17);
 }
 
-tl::unexpected<Refusal> bad(std::string_view message) { return refuse(400, "InvalidParameterValue", "{}", message); }
-
 /// The name of a public parameter without the version of Kubernetes, which the account does not distinguish.
 std::string without_version(const std::string& name) {
   constexpr std::string_view kEks = "/aws/service/eks/optimized-ami/", kRocket = "/aws/service/bottlerocket/aws-k8s-";
@@ -42,7 +40,7 @@ Answered<Filters> read_filters(const AwsCall& call, const std::set<std::string>&
   Filters out;
   for (const auto& name : call.list("Filter", ".Name")) {
     if (!names.contains(name) && !name.starts_with("tag:") && name != "tag-key")
-      return bad(fmt::format("The filter '{}' is invalid", name));
+      return invalid_value(fmt::format("The filter '{}' is invalid", name));
     out.emplace_back(name, call.list(fmt::format("Filter.{}.Value", out.size() + 1)));
   }
   return out;
@@ -278,8 +276,8 @@ Answered<void> AwsAccount::check_network(const AwsCall& call, LaunchSpec& spec) 
   if (subnet == nullptr && !spec.subnet.empty())
     return refuse(400, "InvalidSubnetID.NotFound", "The subnet ID '{}' does not exist", spec.subnet);
   if (subnet != nullptr && !spec.zone.empty() && subnet->zone != spec.zone) {
-    return bad(fmt::format("Value ({}) for parameter availabilityZone is invalid. The subnet '{}' is in {}.", spec.zone,
-                           subnet->id, subnet->zone));
+    return invalid_value(fmt::format("Value ({}) for parameter availabilityZone is invalid. The subnet '{}' is in {}.",
+                                     spec.zone, subnet->id, subnet->zone));
   }
   if (subnet != nullptr) {
     spec.subnet = subnet->id;
@@ -301,7 +299,7 @@ Answered<void> AwsAccount::check_launch(const AwsCall& call, LaunchSpec& spec) c
   FLEET_TRY(check_network(call, spec));
   spec.profile = call.param("IamInstanceProfile.Name");
   if (!spec.profile.empty() && !profiles_.contains(spec.profile)) {
-    return bad(
+    return invalid_value(
         fmt::format("Value ({}) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile "
                     "name",
                     spec.profile));
@@ -318,7 +316,7 @@ Answered<void> AwsAccount::check_launch(const AwsCall& call, LaunchSpec& spec) c
   }
   const auto& tokens = call.param("MetadataOptions.HttpTokens");
   if (!tokens.empty() && tokens != "optional" && tokens != "required")
-    return bad(fmt::format("Value ({}) for parameter HttpTokens is invalid.", tokens));
+    return invalid_value(fmt::format("Value ({}) for parameter HttpTokens is invalid.", tokens));
   for (std::size_t n = 1; !call.param(fmt::format("BlockDeviceMapping.{}.Ebs.VolumeSize", n)).empty(); ++n) {
     if (call.param(fmt::format("BlockDeviceMapping.{}.DeviceName", n)).empty())
       return refuse(400, "MissingParameter", "The request must contain the parameter deviceName");

@@ -11,20 +11,11 @@
 namespace qm::fleet {
 namespace {
 
-constexpr Duration kTokenLife = std::chrono::hours(24);
-constexpr std::size_t kMaxTokenLength = 64;
-constexpr std::size_t kMaxTags = 50;
 constexpr int kMaxCount = 1000;
 constexpr AwsPaging kInstancePages{"reservationSet", "MaxResults", 1000, 5, 1000, "nextToken"};
 constexpr AwsPaging kTypePages{"instanceTypeSet", "MaxResults", 100, 5, 100, "nextToken"};
 constexpr AwsPaging kPricePages{"spotPriceHistorySet", "MaxResults", 1000, 1, 1000, "nextToken"};
 
-tl::unexpected<Refusal> invalid(std::string_view message) {
-  return refuse(400, "InvalidParameterValue", "{}", message);
-}
-tl::unexpected<Refusal> missing(std::string_view names) {
-  return refuse(400, "MissingParameter", "The request must contain the parameter {}", names);
-}
 tl::unexpected<Refusal> no_instance(const std::string& id) {
   if (!id.starts_with("i-")) return refuse(400, "InvalidInstanceID.Malformed", "Invalid id: \"{}\"", id);
   return refuse(400, "InvalidInstanceID.NotFound", "The instance ID '{}' does not exist", id);
@@ -92,20 +83,14 @@ Facts facts_of(const Instance& i) {
   return facts;
 }
 
-Answered<void> check_tags(const std::map<std::string, std::string>& tags) {
-  if (tags.size() > kMaxTags) return refuse(400, "TagLimitExceeded", "More than 50 tags.");
-  const bool reserved = std::ranges::any_of(tags, [](const auto& tag) { return tag.first.starts_with("aws:"); });
-  if (reserved) return invalid("Tag keys starting with 'aws:' are reserved for internal use");
-  return {};
-}
-
 bool asked(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::ranges::find(names, name) != names.end();
 }
 
 }  // namespace
 
-AwsEc2::AwsEc2(World& world, AwsAccount& account) : world_(world), account_(account), began_(world.now_floor()) {}
+AwsEc2::AwsEc2(World& world, AwsAccount& account, AwsTemplates& templates)
+    : world_(world), account_(account), templates_(templates), fleets_(world, templates), began_(world.now_floor()) {}
 
 AwsReply AwsEc2::handle(const AwsCall& call) {
   static const std::map<std::string, AwsReply (AwsEc2::*)(const AwsCall&)> kActions = {
@@ -114,10 +99,12 @@ AwsReply AwsEc2::handle(const AwsCall& call) {
       {"TerminateInstances", &AwsEc2::terminate_instances},
       {"CreateTags", &AwsEc2::create_tags},
       {"DescribeInstanceTypes", &AwsEc2::describe_instance_types},
-      {"DescribeSpotPriceHistory", &AwsEc2::describe_spot_price_history},
-      {"CreateLaunchTemplate", &AwsEc2::create_launch_template}};
-  const auto* action = find_in(kActions, call.action);
-  return action != nullptr ? (this->**action)(call) : account_.describe(call);
+      {"DescribeSpotPriceHistory", &AwsEc2::describe_spot_price_history}};
+  if (const auto* action = find_in(kActions, call.action)) return (this->**action)(call);
+  if (call.action == "CreateFleet") return fleets_.create(call);
+  if (call.action.ends_with("LaunchTemplate") || call.action.ends_with("LaunchTemplates"))
+    return templates_.handle(call);
+  return account_.describe(call);
 }
 
 std::string AwsEc2::launched(const std::vector<Instance>& instances) const {
@@ -128,37 +115,28 @@ std::string AwsEc2::launched(const std::vector<Instance>& instances) const {
   return xml.str();
 }
 
+/// The first zone with capacity for all, beginning with the next one in rotation, else the one with most capacity.
+std::string AwsEc2::zone_for(const LaunchSpec& spec, int least) const {
+  std::vector<std::string> zones = world_.options().zones;
+  std::ranges::rotate(zones, zones.begin() + static_cast<std::ptrdiff_t>(world_.instances().size() % zones.size()));
+  return *std::ranges::max_element(
+      zones, {}, [&](const auto& zone) { return std::min(least, world_.capacity_left(spec.type, spec.market, zone)); });
+}
+
 AwsReply AwsEc2::run_instances(const AwsCall& call) {
-  LaunchSpec spec;
-  spec.type = call.param("InstanceType");
-  spec.image_id = call.param("ImageId");
-  spec.zone = call.param("Placement.AvailabilityZone");
+  FLEET_ASSIGN(LaunchSpec spec, templates_.spec(call.params));
   spec.client_token = call.param("ClientToken");
-  spec.market = call.param("InstanceMarketOptions.MarketType") == "spot" ? Market::kSpot : Market::kOnDemand;
-  if (spec.type.empty()) return missing("InstanceType");
-  if (spec.image_id.empty()) return missing("ImageId");
-  if (spec.client_token.size() > kMaxTokenLength) return invalid("Client token is longer than 64 characters");
   FLEET_ASSIGN(const int most, call.number("MaxCount", 1, 1, kMaxCount));
   FLEET_ASSIGN(const int least, call.number("MinCount", most, 1, most));
-  if (call.param("TagSpecification.1.ResourceType") == "instance") spec.tags = call.tags("TagSpecification.1.Tag");
-  FLEET_TRY(check_tags(spec.tags));
-  const bool zone_known =
-      spec.zone.empty() || std::ranges::find(world_.options().zones, spec.zone) != world_.options().zones.end();
-  if (zone_known) FLEET_TRY(account_.check_launch(call, spec));
 
-  std::erase_if(tokens_, [&](const auto& entry) { return entry.second.at + kTokenLife <= world_.now(); });
-  auto parameters = call.params;
-  parameters.erase("ClientToken");
-  if (const auto* known = find_in(tokens_, spec.client_token)) {
-    if (known->parameters == parameters) return launched(known->instances);
-    return refuse(400, "IdempotentParameterMismatch",
-                  "The client token you have provided is associated with a resource that has different parameters");
-  }
+  FLEET_ASSIGN(const auto* const known, tokens_.known(call, world_.now()));
+  if (known != nullptr) return launched(*known);
 
   // All or nothing: the free capacity is known before the first launch, and the lock prevents changes in between.
   // Without free capacity one launch is attempted, so that the world reports the reason and records the refusal.
-  const bool sold = world_.prices().find(spec.type) != nullptr;
-  const int available = sold ? world_.capacity_left(spec.type, spec.market) : 0;
+  // One request is one zone, even if the world chooses it.
+  if (spec.zone.empty()) spec.zone = zone_for(spec, least);
+  const int available = world_.capacity_left(spec.type, spec.market, spec.zone);
   if (available > 0 && available < least) {
     return no_capacity(fmt::format("There is {} capacity for {} instances of {} now, not for {}.", name_of(spec.market),
                                    available, spec.type, least));
@@ -167,12 +145,10 @@ AwsReply AwsEc2::run_instances(const AwsCall& call) {
   for (int n = 0; n < std::clamp(available, 1, most); ++n) {
     auto instance = world_.launch_instance(spec);
     if (!instance && instance.error().field == "capacity") return no_capacity(instance.error().message);
-    if (!instance) return invalid(fmt::format("{} ({})", instance.error().message, instance.error().field));
-    // One request is one zone, even if the world chose it.
-    spec.zone = instance->zone;
+    if (!instance) return invalid_value(fmt::format("{} ({})", instance.error().message, instance.error().field));
     instances.push_back(std::move(*instance));
   }
-  if (!spec.client_token.empty()) tokens_[spec.client_token] = {std::move(parameters), instances, world_.now()};
+  tokens_.keep(call, instances, world_.now());
   return launched(instances);
 }
 
@@ -214,7 +190,7 @@ Answered<void> AwsEc2::check_ids(const std::vector<std::string>& ids) const {
 
 AwsReply AwsEc2::terminate_instances(const AwsCall& call) {
   const auto ids = call.list("InstanceId");
-  if (ids.empty()) return missing("InstanceId");
+  if (ids.empty()) return missing_parameter("InstanceId");
   FLEET_TRY(check_ids(ids));
   AwsXml xml;
   xml.open("instancesSet");
@@ -233,7 +209,7 @@ AwsReply AwsEc2::terminate_instances(const AwsCall& call) {
 AwsReply AwsEc2::create_tags(const AwsCall& call) {
   const auto ids = call.list("ResourceId");
   const auto tags = call.tags("Tag");
-  if (ids.empty() || tags.empty()) return missing("ResourceId or Tag");
+  if (ids.empty() || tags.empty()) return missing_parameter("ResourceId or Tag");
   FLEET_TRY(check_tags(tags));
   std::vector<std::string> instances;
   std::ranges::copy_if(ids, std::back_inserter(instances), [&](const auto& id) { return !account_.has(id); });
@@ -290,27 +266,6 @@ AwsReply AwsEc2::describe_spot_price_history(const AwsCall& call) {
     xml.leaf("spotPrice", fmt::format("{}.{:09}", row.nano / 1'000'000'000, row.nano % 1'000'000'000));
     xml.leaf("timestamp", aws_instant(began_)).leaf("availabilityZone", row.zone).close();
   });
-}
-
-AwsReply AwsEc2::create_launch_template(const AwsCall& call) {
-  const auto& name = call.param("LaunchTemplateName");
-  if (name.empty()) return missing("LaunchTemplateName");
-  if (templates_.contains(name)) {
-    return refuse(400, "InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.");
-  }
-  LaunchTemplate made;
-  made.id = "lt-" + world_.random_hex(17);
-  made.type = call.param("LaunchTemplateData.InstanceType");
-  made.image_id = call.param("LaunchTemplateData.ImageId");
-  if (call.param("LaunchTemplateData.InstanceMarketOptions.MarketType") == "spot") made.market = Market::kSpot;
-  if (world_.prices().find(made.type) == nullptr) {
-    return invalid(fmt::format("Invalid value '{}' for InstanceType.", made.type));
-  }
-  AwsXml xml;
-  xml.open("launchTemplate").leaf("launchTemplateId", made.id).leaf("launchTemplateName", name);
-  xml.leaf("defaultVersionNumber", 1).leaf("latestVersionNumber", 1).close();
-  templates_.emplace(name, std::move(made));
-  return xml.str();
 }
 
 }  // namespace qm::fleet

@@ -37,7 +37,7 @@ AwsReply AwsGroups::create(const AwsCall& call) {
     return refuse(400, "AlreadyExists", "AutoScalingGroup by this name already exists - {}", group.name);
   }
   group.launch_template = call.param("LaunchTemplate.LaunchTemplateName");
-  if (ec2_.find_template(group.launch_template) == nullptr) {
+  if (templates_.find(group.launch_template) == nullptr) {
     return invalid(
         "You must use a valid fully-formed launch template. The specified launch template, with template "
         "name {}, does not exist.",
@@ -172,14 +172,11 @@ bool AwsGroups::launch_one(Group& group) {
   const auto in_zone = [&members](const std::string& zone) {
     return std::ranges::count(members, zone, &Instance::zone);
   };
-  const auto* from = ec2_.find_template(group.launch_template);
-  LaunchSpec spec;
-  spec.type = from->type;
-  spec.image_id = from->image_id;
-  spec.market = from->market;
-  spec.tags = group.instance_tags;
-  spec.zone = *std::ranges::min_element(group.zones, {}, in_zone);
-  const auto instance = world_.launch_instance(spec);
+  auto spec = templates_.spec({{"LaunchTemplate.LaunchTemplateName", group.launch_template},
+                               {"Placement.AvailabilityZone", *std::ranges::min_element(group.zones, {}, in_zone)}});
+  if (!spec) return false;  // the template is gone, or its image
+  for (const auto& [key, value] : group.instance_tags) spec->tags[key] = value;
+  const auto instance = world_.launch_instance(*spec);
   if (!instance) return false;
   group.members.push_back(instance->id);
   return true;

@@ -1,5 +1,5 @@
 #pragma once
-#include "aws_ec2.hpp"
+#include "aws_templates.hpp"
 #include "aws_wire.hpp"
 #include "world.hpp"
 
@@ -16,7 +16,7 @@ namespace qm::fleet {
 /// one.
 class AwsGroups {
  public:
-  AwsGroups(World& world, const AwsEc2& ec2) : world_(world), ec2_(ec2) {}
+  AwsGroups(World& world, const AwsTemplates& templates) : world_(world), templates_(templates) {}
   [[nodiscard]] AwsReply handle(const AwsCall& call);
   /// Handles instance events: terminated members are replaced.
   void on_instance(const Instance& instance, InstanceEvent event);
@@ -41,7 +41,7 @@ class AwsGroups {
   Group* group_of(const std::string& instance_id);
 
   World& world_;
-  const AwsEc2& ec2_;
+  const AwsTemplates& templates_;
   std::map<std::string, Group> groups_;
 };
 

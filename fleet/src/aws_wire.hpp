@@ -16,6 +16,14 @@ namespace qm::fleet {
 /// The inner XML of a successful answer, or a refusal in the format of the service.
 using AwsReply = Answered<std::string>;
 
+/// The two refusals of EC2 that most checks need.
+[[nodiscard]] inline tl::unexpected<Refusal> invalid_value(std::string_view message) {
+  return refuse(400, "InvalidParameterValue", "{}", message);
+}
+[[nodiscard]] inline tl::unexpected<Refusal> missing_parameter(std::string_view names) {
+  return refuse(400, "MissingParameter", "The request must contain the parameter {}", names);
+}
+
 /// One parsed request.
 struct AwsCall {
   std::string service, action;

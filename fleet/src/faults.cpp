@@ -93,10 +93,16 @@ Result<Json> Faults::inject(const Json& fault) {
     if (name != name_of(market)) {
       return wrong("market", fmt::format("there is no market \"{}\"", name), "use spot or on-demand");
     }
-    if (kind == "ice") world_.block_capacity(type, market, until);
-    if (kind == "capacity") world_.limit_capacity(type, market, static_cast<int>(fault["limit"].integer(-1)));
-    world_.signal(kind, {{"type", type}, {"market", name}});
-    return Json::object({{"type", type}, {"market", name}});
+    const std::string& zone = fault["zone"].string();
+    if (!zone.empty() && std::ranges::find(world_.options().zones, zone) == world_.options().zones.end()) {
+      return wrong("zone", fmt::format("there is no zone \"{}\"", zone),
+                   fmt::format("use one of {}, or none for all", fmt::join(world_.options().zones, ", ")));
+    }
+    if (kind == "ice") world_.block_capacity(type, market, until, zone);
+    if (kind == "capacity") world_.limit_capacity(type, market, static_cast<int>(fault["limit"].integer(-1)), zone);
+    const Json::Object target = {{"type", type}, {"market", name}, {"zone", zone}};
+    world_.signal(kind, target);
+    return Json(target);
   }
   QM_ASSIGN(const std::string name, pick_node(fault));
   if (kind == "xid") {

@@ -16,8 +16,8 @@ namespace qm::fleet {
 /// heal          node                               as a reboot: XIDs cleared, Ready again
 /// terminate     node or random                     the instance ends without notice
 /// spot_reclaim  count (1) or node, notice_s (120)  interruption notices, then termination
-/// ice           type, market (spot), for_s         no launches of it; until_s means the same
-/// capacity      type, market, limit (-1 = none)    at most `limit` live instances
+/// ice           type, market (spot), zone, for_s   no launches of it; until_s means the same
+/// capacity      type, market, zone, limit          at most `limit` live instances; -1 = no limit
 /// throttle      api ("" = all), for_s              429, RequestLimitExceeded
 /// api_5xx       api, share (0.1), for_s            that share of calls fails
 /// watch_cut     compact (false)                    open watches end; compact: resumes answer 410

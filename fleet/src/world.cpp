@@ -164,18 +164,39 @@ std::int64_t World::price_nano_hour(const std::string& type, Market market) cons
   return market == Market::kSpot ? entry->spot_nano_hour : entry->on_demand_nano_hour;
 }
 
-int World::capacity_left(const std::string& type, Market market) const {
-  const auto held = lock();
-  const MarketKey key{type, market};
+/// By the limit and the block of exactly this key.
+int World::left_of(const CapacityKey& key) const {
   const auto* blocked = find_in(blocked_, key);
-  if (price_nano_hour(type, market) == 0 || (blocked != nullptr && now() < *blocked)) return 0;
+  if (blocked != nullptr && now() < *blocked) return 0;
   const auto* limit = find_in(limits_, key);
   if (limit == nullptr) return std::numeric_limits<int>::max();
-  const auto live = std::ranges::count_if(instances_, [&](const auto& entry) {
-    const Instance& other = entry.second;
-    return other.alive() && other.type == type && other.market == market;
-  });
-  return std::max(0, *limit - static_cast<int>(live));
+  const auto& [type, market, zone] = key;
+  int live = 0;
+  for (const auto& [sequence, other] : instances_) {
+    const bool counts = other.type == type && other.market == market && (zone.empty() || other.zone == zone);
+    live += counts && other.alive() ? 1 : 0;
+  }
+  return std::max(0, *limit - live);
+}
+
+int World::capacity_left(const std::string& type, Market market, const std::string& zone) const {
+  const auto held = lock();
+  if (price_nano_hour(type, market) == 0) return 0;
+  std::int64_t in_zones = 0;
+  if (!zone.empty()) in_zones = left_of({type, market, zone});
+  for (const auto& one : options_.zones) in_zones += zone.empty() ? left_of({type, market, one}) : 0;
+  return static_cast<int>(std::min<std::int64_t>(in_zones, left_of({type, market, {}})));
+}
+
+/// The zones in rotation; without capacity the next one.
+std::string World::zone_with_capacity(const LaunchSpec& spec) const {
+  const auto& zones = options_.zones;
+  const auto next = launches_ % zones.size();
+  for (std::size_t i = 0; i < zones.size(); ++i) {
+    const auto& zone = zones[(next + i) % zones.size()];
+    if (capacity_left(spec.type, spec.market, zone) > 0) return zone;
+  }
+  return zones[next];
 }
 
 Result<Instance> World::launch_instance(const LaunchSpec& spec) {
@@ -188,9 +209,10 @@ Result<Instance> World::launch_instance(const LaunchSpec& spec) {
     return fail({Code::kInvalid, fmt::format("the zone '{}' does not exist", spec.zone), "Placement.AvailabilityZone",
                  fmt::format("use {}", fmt::join(options_.zones, ", "))});
   }
-  if (capacity_left(spec.type, spec.market) == 0) {
+  const std::string zone = spec.zone.empty() ? zone_with_capacity(spec) : spec.zone;
+  if (capacity_left(spec.type, spec.market, zone) == 0) {
     signal("insufficient_capacity",
-           {{"type", spec.type}, {"market", name_of(spec.market)}, {"token", spec.client_token}});
+           {{"type", spec.type}, {"market", name_of(spec.market)}, {"zone", spec.zone}, {"token", spec.client_token}});
     return fail({Code::kExhausted, fmt::format("there is no {} capacity for {} now", name_of(spec.market), spec.type),
                  "capacity", "try another type, zone or market, or later"});
   }
@@ -198,7 +220,7 @@ Result<Instance> World::launch_instance(const LaunchSpec& spec) {
   Instance instance;
   instance.id = "i-" + random_hex(17);
   instance.type = spec.type;
-  instance.zone = spec.zone.empty() ? options_.zones[sequence % options_.zones.size()] : spec.zone;
+  instance.zone = zone;
   const std::uint64_t net = (sequence + 10) / 250, host = (sequence + 10) % 250 + 4;
   instance.private_ip = fmt::format("10.0.{}.{}", net, host);
   instance.private_dns = fmt::format("ip-10-0-{}-{}.ec2.internal", net, host);
@@ -287,7 +309,12 @@ Status World::give_spot_notice(const std::string& id, Duration notice) {
 Status World::set_tags(const std::string& id, const std::map<std::string, std::string>& tags) {
   const auto held = lock();
   QM_ASSIGN(Instance* const instance, need(id, "ResourceId"));
-  for (const auto& [key, value] : tags) instance->tags[key] = value;
+  for (const auto& [key, value] : tags) {
+    // The members of a gang get the tag of their claims after their launch.
+    const bool named = key == words::kNodeClaimTag && instance->tags[key] != value;
+    if (named) record("instance_claim", {{"id", id}, {"claim", value}});
+    instance->tags[key] = value;
+  }
   return {};
 }
 
@@ -332,18 +359,18 @@ void World::emit(const Instance& instance, InstanceEvent event) {
   for (const auto& listener : listeners_) listener(instance, event);
 }
 
-void World::limit_capacity(const std::string& type, Market market, int limit) {
+void World::limit_capacity(const std::string& type, Market market, int limit, const std::string& zone) {
   const auto held = lock();
   if (limit < 0) {
-    limits_.erase({type, market});
+    limits_.erase({type, market, zone});
   } else {
-    limits_[{type, market}] = limit;
+    limits_[{type, market, zone}] = limit;
   }
 }
 
-void World::block_capacity(const std::string& type, Market market, Instant until) {
+void World::block_capacity(const std::string& type, Market market, Instant until, const std::string& zone) {
   const auto held = lock();
-  blocked_[{type, market}] = until;
+  blocked_[{type, market, zone}] = until;
 }
 
 // Faults of the APIs ------------------------------------------------------------------------------

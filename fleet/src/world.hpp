@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 namespace qm::fleet {
@@ -158,12 +159,12 @@ class World {
   void listen(InstanceListener listener);
   [[nodiscard]] std::int64_t price_nano_hour(const std::string& type,
                                              Market market) const;  ///< 0 = not sold
-  /// The number of instances that could launch now; INT_MAX if unlimited.
-  [[nodiscard]] int capacity_left(const std::string& type, Market market) const;
-  /// At most `limit` live instances of the type in that market; negative = no limit.
-  void limit_capacity(const std::string& type, Market market, int limit);
-  /// No launches of the type until then.
-  void block_capacity(const std::string& type, Market market, Instant until);
+  /// The number of instances that could launch now, in the zone or in any; INT_MAX if unlimited.
+  [[nodiscard]] int capacity_left(const std::string& type, Market market, const std::string& zone = {}) const;
+  /// At most `limit` live instances of the type in that market, in the zone or together; negative = no limit.
+  void limit_capacity(const std::string& type, Market market, int limit, const std::string& zone = {});
+  /// No launches of the type until then, in the zone or at all.
+  void block_capacity(const std::string& type, Market market, Instant until, const std::string& zone = {});
 
   // Faults of the APIs ----------------------------------------------------------------------------
   /// api: "kube", "ec2", "autoscaling", "sqs" or "" for all of them.
@@ -192,12 +193,14 @@ class World {
     double share;
     Instant until;
   };
-  using MarketKey = std::pair<std::string, Market>;
+  using CapacityKey = std::tuple<std::string, Market, std::string>;  ///< type, market, zone (empty = all)
 
   void run(std::stop_token stop);
   bool run_one(Instant upto);
   void apply_factor();
   void emit(const Instance& instance, InstanceEvent event);
+  [[nodiscard]] int left_of(const CapacityKey& key) const;
+  [[nodiscard]] std::string zone_with_capacity(const LaunchSpec& spec) const;
   Instance* find(const std::string& id);
   /// kNotFound, naming the field that contained the id.
   Result<Instance*> need(const std::string& id, std::string_view field);
@@ -215,8 +218,8 @@ class World {
   std::map<std::string, std::uint64_t> by_id_;
   std::uint64_t launches_ = 0;
   std::vector<InstanceListener> listeners_;
-  std::map<MarketKey, int> limits_;
-  std::map<MarketKey, Instant> blocked_;
+  std::map<CapacityKey, int> limits_;
+  std::map<CapacityKey, Instant> blocked_;
   std::vector<Outage> outages_;
   std::mt19937_64 random_, ids_;
   History history_;

@@ -1,9 +1,6 @@
-#include "aws.hpp"
-
-#include "qm/cloud/aws.hpp"
+#include "aws_rig.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace qm::fleet {
 namespace aws_test {
@@ -11,81 +8,6 @@ namespace aws_test {
 using std::chrono::hours;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
-
-constexpr std::int64_t kUtc = 1'795'252'469;  // 2026-11-21T09:14:29Z
-
-/// A stream that records what is written.
-struct Caught final : http::Stream {
-  std::string written;
-  bool ended = false, gone = false;
-  bool write(std::string chunk) override {
-    written += chunk;
-    return !gone;
-  }
-  void close() override { ended = true; }
-  [[nodiscard]] bool closed() const override { return ended || gone; }
-};
-
-/// The AWS side without a socket: requests go directly to handle(), and all clocks are fixed.
-class AwsApiTest : public ::testing::Test {
- protected:
-  World world{{}, PriceTable::built_in(), manual_clock(from_micros(kUtc * 1'000'000))};
-  std::int64_t utc = kUtc;
-  std::atomic<SteadyInstant> steady{SteadyInstant{}};
-  AwsApi api{world, api_options()};
-  std::int64_t client_utc = kUtc;
-  int calls = 0;
-  int sleeps = 0;
-  std::shared_ptr<Caught> stream;  ///< of the latest answer, if it was a stream
-
-  AwsApi::Options api_options() {
-    AwsApi::Options out;
-    out.event_queue = "events";
-    out.utc_seconds = [this] { return utc; };
-    out.steady_now = [this] { return steady.load(); };
-    return out;
-  }
-  cloud::AwsOptions client_options() {
-    cloud::AwsOptions out;
-    out.endpoint = "http://fleet:1";
-    out.access_key = out.secret_key = "test";
-    out.outside.send = [this](const std::string&, const http::Request& request,
-                              std::chrono::milliseconds) -> Result<http::Response> {
-      ++calls;
-      auto answer = api.handle(request);
-      stream.reset();
-      if (answer.stream) {
-        stream = std::make_shared<Caught>();
-        answer.stream(stream);
-        answer.head.body = "{}";
-      }
-      return answer.head;
-    };
-    out.outside.sleep = [this](SteadyDuration) { ++sleeps; };
-    out.outside.utc_seconds = [this] { return client_utc; };
-    return out;
-  }
-  cloud::Aws aws{client_options()};
-
-  static cloud::InstanceRequest request(std::string token = {}, int count = 1) {
-    cloud::InstanceRequest out;
-    out.client_token = std::move(token);
-    out.instance_type = "p5.48xlarge";
-    out.image_id = "ami-00000000";
-    out.count = count;
-    return out;
-  }
-  std::string url(const std::string& queue) const { return "http://fleet:1/000000000000/" + queue; }
-  std::vector<Json> events() {
-    std::vector<Json> out;
-    const auto messages = aws.receive_messages(url("events"), 10, 0).value();
-    for (const auto& message : messages) {
-      out.push_back(Json::parse(message.body).value());
-      EXPECT_TRUE(aws.delete_message(url("events"), message.receipt));
-    }
-    return out;
-  }
-};
 
 TEST_F(AwsApiTest, LackOfCapacityIsReportedAtOnceAndLeavesTheTokenFree) {
   world.limit_capacity("p5.48xlarge", Market::kOnDemand, 2);
@@ -291,7 +213,7 @@ TEST_F(AwsApiTest, ASpotInterruptionIsAMessageAndThenAReason) {
 TEST_F(AwsApiTest, AGroupGoesOnTryingForCapacity) {
   world.limit_capacity("g5.xlarge", Market::kOnDemand, 1);
   cloud::NewGroup made;
-  made.name = "g";
+  made.name = "gpu";
   made.instance_type = "g5.xlarge";
   made.max = made.desired = 3;
   ASSERT_TRUE(aws.create_group(made));
@@ -309,7 +231,7 @@ TEST_F(AwsApiTest, AGroupGoesOnTryingForCapacity) {
 
 TEST_F(AwsApiTest, AGroupShrinksFromTheFullestZoneOldestFirst) {
   cloud::NewGroup made;
-  made.name = "g";
+  made.name = "gpu";
   made.instance_type = "g5.xlarge";
   made.zones = {"us-east-1a", "us-east-1b"};
   made.max = 3;
@@ -318,7 +240,7 @@ TEST_F(AwsApiTest, AGroupShrinksFromTheFullestZoneOldestFirst) {
   const auto before = aws.describe_groups()->front().instances;
   ASSERT_EQ(before[0].zone, "us-east-1a");
   ASSERT_EQ(before[2].zone, "us-east-1a");
-  ASSERT_TRUE(aws.set_desired_capacity("g", 2));
+  ASSERT_TRUE(aws.set_desired_capacity("gpu", 2));
   const auto after = aws.describe_groups()->front().instances;
   for (const auto& member : after) {
     EXPECT_EQ(member.lifecycle == "Terminating", member.instance_id == before[0].instance_id);
@@ -329,24 +251,24 @@ TEST_F(AwsApiTest, AGroupShrinksFromTheFullestZoneOldestFirst) {
 
 TEST_F(AwsApiTest, GroupsRefuseWhatTheirBoundsForbid) {
   cloud::NewGroup made;
-  made.name = "g";
+  made.name = "gpu";
   made.instance_type = "g5.xlarge";
   made.min = made.desired = 1;
   made.max = 2;
   ASSERT_TRUE(aws.create_group(made));
   const auto member = aws.describe_groups()->front().instances.at(0).instance_id;
-  EXPECT_EQ(aws.set_desired_capacity("g", 0).error().code, Code::kInvalid);
+  EXPECT_EQ(aws.set_desired_capacity("gpu", 0).error().code, Code::kInvalid);
   EXPECT_THAT(aws.terminate_in_group(member, true).error().message, HasSubstr("min size"));
   EXPECT_EQ(aws.terminate_in_group("i-none", false).error().code, Code::kNotFound);
   ASSERT_TRUE(aws.terminate_in_group(member, false));
   world.advance(seconds(1));
   EXPECT_EQ(aws.describe_groups()->front().desired, 1);
   EXPECT_EQ(aws.describe_groups()->front().instances.size(), 2u) << "the leaving one and its replacement";
-  made.name = "h";
+  made.name = "group-h";
   made.min = 3;
   EXPECT_EQ(aws.create_group(made).error().code, Code::kInvalid);
   made.min = 1;
-  made.name = "i";
+  made.name = "group-i";
   made.zones = {"mars-1a"};
   EXPECT_THAT(aws.create_group(made).error().message, HasSubstr("mars-1a"));
 }

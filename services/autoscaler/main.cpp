@@ -48,7 +48,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   service::Host host(options,
                      std::make_unique<autoscaler::Shell>(
                          std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), engine_options),
-                         autoscaler::Codec(cluster_settings.alone)),
+                         autoscaler::Codec(cluster_settings.alone, cluster_settings.driver)),
                      replica->take_store(), std::move(bus), *clock, &executor);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   QM_TRY(autoscaler::Cluster::begin(host));

@@ -144,6 +144,7 @@ Result<service::Outcome> CloudExecutor::run(const store::IntentRow& intent) {
     if (!want["instance"].string().empty()) world_.terminate(want["instance"].string());
     return service::Outcome{Json::object({{"claim", claim}, {"error", ""}}).dump()};
   }
+  if (intent.kind == "gang.launch") return launch_gang(want);
   if (intent.kind != "instance.launch") return fail(Code::kUnimplemented, "nothing does {}", intent.kind);
   Labels labels;
   for (const auto& [key, value] : want["labels"].members()) labels[key] = value.string();
@@ -154,8 +155,36 @@ Result<service::Outcome> CloudExecutor::run(const store::IntentRow& intent) {
   return service::Outcome{answer.set("instance", *launched).dump()};
 }
 
+// All or none, as RunInstances: what came before a refusal is terminated.
+Result<service::Outcome> CloudExecutor::launch_gang(const Json& want) {
+  Labels labels;
+  for (const auto& [key, value] : want["labels"].members()) labels[key] = value.string();
+  Json members = Json::array();
+  std::string refused;
+  for (const Json& claim : want["claims"].items()) {
+    const auto launched = world_.launch(claim.string(), want["pool"].string(), want["type"].string(),
+                                        want["zone"].string(), want["spot"].boolean(), labels);
+    if (!launched) refused = launched.error().message;
+    members.push_back(Json::object({{"claim", claim.string()}, {"instance", launched ? *launched : std::string()}}));
+  }
+  if (refused.empty()) return service::Outcome{Json::object({{"error", ""}, {"members", std::move(members)}}).dump()};
+  Json none = Json::array();
+  for (const Json& member : members.items()) {
+    if (!member["instance"].string().empty()) world_.terminate(member["instance"].string());
+    none.push_back(Json::object({{"claim", member["claim"].string()}, {"instance", ""}}));
+  }
+  return service::Outcome{Json::object({{"error", refused}, {"members", std::move(none)}}).dump()};
+}
+
 service::Outcome CloudExecutor::failed(const store::IntentRow& intent, const Error& error) {
-  return {Json::object({{"claim", intent.key}, {"instance", ""}, {"error", error.to_string()}}).dump()};
+  Json members = Json::array();
+  if (const auto want = Json::parse(intent.payload)) {
+    for (const Json& claim : (*want)["claims"].items())
+      members.push_back(Json::object({{"claim", claim.string()}, {"instance", ""}}));
+  }
+  return {Json::object(
+              {{"claim", intent.key}, {"instance", ""}, {"error", error.to_string()}, {"members", std::move(members)}})
+              .dump()};
 }
 
 }  // namespace qm::sim

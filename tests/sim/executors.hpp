@@ -57,12 +57,15 @@ class PodExecutor final : public WorldExecutor {
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 };
 
-/// instance.launch, instance.terminate.
+/// instance.launch, gang.launch, instance.terminate.
 class CloudExecutor final : public WorldExecutor {
  public:
   using WorldExecutor::WorldExecutor;
   Result<service::Outcome> run(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
+
+ private:
+  Result<service::Outcome> launch_gang(const Json& want);
 };
 
 }  // namespace qm::sim

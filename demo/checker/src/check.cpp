@@ -9,6 +9,7 @@
 namespace qm::checker {
 namespace {
 
+constexpr std::int64_t kRollBackUs = 60'000'000;
 constexpr std::size_t kMaxEvidence = 20;  // of each law; the counts are always complete
 
 class Judge {
@@ -183,6 +184,9 @@ class Judge {
     std::map<std::string, std::vector<const InstanceRecord*>> by_claim;
     for (const auto& i : h_.instances) {
       if (i.initial) continue;
+      // A launch of which a part came is rolled back before its members have claims.
+      const bool rolled_back = i.stop_us >= 0 && i.stop_us - i.launch_us <= kRollBackUs;
+      if (i.claim.empty() && !i.token.empty() && rolled_back) continue;
       if (i.claim.empty() || i.token.empty()) {
         ++out_.orphan_instances;
         blame("orphan_instance", fmt::format("instance {} was launched without a claim or client token", i.id));

@@ -101,6 +101,10 @@ class Reader {
       auto at = instance_.find(line["id"].string());
       if (at == instance_.end()) return fail(Code::kInvalid, "instance {} stops before it starts", line["id"].string());
       out_.instances[at->second].stop_us = line["stopped"].integer(t);
+    } else if (event == "instance_claim") {
+      auto at = instance_.find(line["id"].string());
+      if (at == instance_.end()) return fail(Code::kInvalid, "instance {} is not known", line["id"].string());
+      out_.instances[at->second].claim = line["claim"].string();
     } else if (event == "claim_create") {
       out_.claims.try_emplace(line["name"].string(), t);
     } else if (event == "signal") {

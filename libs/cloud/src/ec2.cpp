@@ -1,21 +1,12 @@
-#include "qm/base/base64.hpp"
+#include "launch_form.hpp"
 #include "qm/model/money.hpp"
 #include "services.hpp"
-
-#include <random>
 
 namespace qm::cloud {
 namespace {
 
 constexpr std::size_t kMaxIds = 1000;   // per Describe, Terminate or CreateTags call
 constexpr std::size_t kMaxTypes = 100;  // per DescribeInstanceTypes call
-
-std::string random_token() {
-  std::random_device device;
-  std::string out = "qm";
-  for (int i = 0; i < 4; ++i) fmt::format_to(std::back_inserter(out), "-{:08x}", device());
-  return out;
-}
 
 Instant instant_or_epoch(const std::string& text) { return from_rfc3339(text).value_or(Instant{}); }
 
@@ -43,7 +34,7 @@ Instance read_instance(const XmlNode& node) {
   out.launched = instant_or_epoch(node.value("launchTime"));
   out.stopped = transition_instant(node.value("reason"));
   out.state_reason = node["stateReason"].value("code");
-  for (const auto* tag : node.items("tagSet")) out.tags[tag->value("key")] = tag->value("value");
+  out.tags = tags_of(node);
   out.image = node.value("imageId");
   out.subnet = node.value("subnetId");
   out.profile = node["iamInstanceProfile"].value("arn");
@@ -70,85 +61,20 @@ InstanceTypeInfo read_type(const XmlNode& node) {
   return out;
 }
 
-std::string_view flag(bool value) { return value ? "true" : "false"; }
-
-void add_devices(Form& form, const std::vector<BlockDevice>& devices) {
-  int n = 0;
-  for (const BlockDevice& device : devices) {
-    const auto prefix = fmt::format("BlockDeviceMapping.{}.", ++n);
-    const auto ebs = prefix + "Ebs.";
-    const auto text = [&](const char* name, const std::string& value) {
-      if (!value.empty()) form.add(ebs + name, value);
-    };
-    const auto number = [&](const char* name, std::int64_t value) {
-      if (value > 0) form.add(ebs + name, value);
-    };
-    form.add(prefix + "DeviceName", device.device);
-    number("VolumeSize", device.size_gib);
-    text("VolumeType", device.type);
-    number("Iops", device.iops);
-    number("Throughput", device.throughput_mib);
-    number("VolumeInitializationRate", device.initialization_mib);
-    if (device.encrypted) form.add(ebs + "Encrypted", flag(*device.encrypted));
-    if (device.delete_on_termination) form.add(ebs + "DeleteOnTermination", flag(*device.delete_on_termination));
-    text("KmsKeyId", device.kms_key);
-    text("SnapshotId", device.snapshot);
-  }
-}
-
-/// A public address is a property of a network interface, which then has the subnet and the groups.
-void add_network(Form& form, const InstanceRequest& request) {
-  const std::string prefix = request.public_ip ? "NetworkInterface.1." : "";
-  if (request.public_ip) {
-    form.add(prefix + "DeviceIndex", 0).add(prefix + "AssociatePublicIpAddress", flag(*request.public_ip));
-    form.add(prefix + "DeleteOnTermination", "true");
-  }
-  if (!request.subnet.empty()) form.add(prefix + "SubnetId", request.subnet);
-  form.add_list(prefix + "SecurityGroupId", request.security_groups);
-}
-
-void add_tags(Form& form, const InstanceRequest& request) {
-  if (request.tags.empty()) return;
-  int n = 0;
-  for (const char* type : {"instance", "volume", "network-interface"}) {
-    if (n > 0 && !request.tag_resources) break;
-    const auto prefix = fmt::format("TagSpecification.{}.", ++n);
-    form.add(prefix + "ResourceType", type).add_tags(prefix + "Tag", request.tags);
-  }
-}
-
-void add_placement(Form& form, const InstanceRequest& request) {
-  if (!request.zone.empty()) form.add("Placement.AvailabilityZone", request.zone);
-  if (!request.placement_group.empty()) form.add("Placement.GroupId", request.placement_group);
-  if (request.spot) form.add("InstanceMarketOptions.MarketType", "spot");
-  if (request.capacity_reservation.empty()) return;
-  if (request.capacity_block) form.add("InstanceMarketOptions.MarketType", "capacity-block");
-  form.add("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId",
-           request.capacity_reservation);
-}
-
 }  // namespace
 
 Result<std::vector<Instance>> Aws::run_instances(const InstanceRequest& request) {
   Form form("RunInstances", kEc2Version);
-  if (!request.image_id.empty()) form.add("ImageId", request.image_id);
   form.add("InstanceType", request.instance_type);
   form.add("MinCount", request.count).add("MaxCount", request.count);
   // Without a token of the caller, a random token still makes retries inside this call harmless.
   form.add("ClientToken", request.client_token.empty() ? random_token() : request.client_token);
-  add_placement(form, request);
-  if (!request.user_data.empty()) form.add("UserData", base64(request.user_data));
-  add_network(form, request);
-  if (!request.instance_profile.empty()) form.add("IamInstanceProfile.Name", request.instance_profile);
-  add_devices(form, request.block_devices);
-  if (const auto& metadata = request.metadata) {
-    form.add("MetadataOptions.HttpEndpoint", metadata->endpoint).add("MetadataOptions.HttpTokens", metadata->tokens);
-    form.add("MetadataOptions.HttpPutResponseHopLimit", metadata->hop_limit);
-    form.add("MetadataOptions.HttpProtocolIpv6", metadata->ipv6);
-  }
-  if (request.detailed_monitoring) form.add("Monitoring.Enabled", flag(*request.detailed_monitoring));
-  if (request.enclave) form.add("EnclaveOptions.Enabled", "true");
-  add_tags(form, request);
+  if (!request.zone.empty()) form.add("Placement.AvailabilityZone", request.zone);
+  if (request.spot) form.add("InstanceMarketOptions.MarketType", "spot");
+  add_launch(form, {}, request);
+  std::vector<std::string> tagged = {"instance"};
+  if (request.tag_resources) tagged.insert(tagged.end(), {"volume", "network-interface"});
+  add_tag_specifications(form, {}, tagged, request.tags);
   QM_ASSIGN(const auto root, impl_->wire.query(kEc2, form, Effect::kRepeatable));
   std::vector<Instance> out;
   for (const auto* instance : root.items("instancesSet")) out.push_back(read_instance(*instance));

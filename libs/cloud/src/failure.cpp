@@ -1,106 +1,75 @@
 #include "failure.hpp"
 
 #include "qm/base/json.hpp"
+#include "qm/cloud/errors.hpp"
 #include "text.hpp"
 #include "xml.hpp"
 
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <span>
 
 namespace qm::cloud {
 namespace {
 
-// The lists follow botocore's retry configuration and EC2's table of error codes.
-constexpr std::array<std::string_view, 14> kThrottle = {"Throttling",
-                                                        "ThrottlingException",
-                                                        "ThrottledException",
-                                                        "RequestThrottled",
-                                                        "RequestThrottledException",
-                                                        "RequestLimitExceeded",
-                                                        "TooManyRequestsException",
-                                                        "ProvisionedThroughputExceededException",
-                                                        "BandwidthLimitExceeded",
-                                                        "LimitExceededException",
-                                                        "SlowDown",
-                                                        "PriorRequestNotComplete",
-                                                        "EC2ThrottledException",
-                                                        "TransactionInProgressException"};
-constexpr std::array<std::string_view, 12> kCapacity = {"InsufficientInstanceCapacity",
-                                                        "InsufficientHostCapacity",
-                                                        "InsufficientReservedInstanceCapacity",
-                                                        "InsufficientCapacity",
-                                                        "InsufficientFreeAddressesInSubnet",
-                                                        "MaxSpotInstanceCountExceeded",
-                                                        "SpotMaxPriceTooLow",
-                                                        "VcpuLimitExceeded",
-                                                        "InstanceLimitExceeded",
-                                                        "UnfulfillableCapacity",
-                                                        "MaxFleetCountExceeded",
-                                                        "ReservationCapacityExceeded"};
-constexpr std::array<std::string_view, 6> kTransient = {"RequestTimeout",     "RequestTimeoutException",
-                                                        "InternalError",      "InternalFailure",
-                                                        "ServiceUnavailable", "ResourceContention"};
-constexpr std::array<std::string_view, 8> kRefused = {
-    "AuthFailure",         "UnauthorizedOperation",      "OptInRequired", "InvalidClientTokenId",
-    "IncompleteSignature", "MissingAuthenticationToken", "ExpiredToken",  "ExpiredTokenException"};
+/// Refusals that a wrong clock explains, if the clocks differ.
 constexpr std::array<std::string_view, 5> kSkew = {"RequestExpired", "RequestTimeTooSkewed", "SignatureDoesNotMatch",
                                                    "InvalidSignatureException", "AuthFailure"};
 
-bool among(std::span<const std::string_view> list, std::string_view code) {
-  return std::find(list.begin(), list.end(), code) != list.end();
+/// Auto Scaling reports an unknown group by a sentence only.
+bool is_unknown_group(const Failure& f) {
+  return f.code == "ValidationError" && f.message.find("not found") != std::string::npos;
 }
 
-/// "Not found" of the services: Invalid….NotFound of EC2, a missing queue of SQS, a sentence of Auto Scaling, an
-/// entity of IAM, a parameter of the Systems Manager.
-bool is_not_found(std::string_view code, std::string_view message) {
-  return code.ends_with(".NotFound") || code.ends_with("NotFoundException") || code == "NoSuchEntity" ||
-         code == "ParameterNotFound" || code.find("NonExistentQueue") != std::string_view::npos ||
-         code == "QueueDoesNotExist" ||
-         (code == "ValidationError" && message.find("not found") != std::string_view::npos);
-}
-
-Code code_of(const Failure& f) {
-  switch (f.kind) {
-    case FailureClass::kThrottled:
-    case FailureClass::kCapacity:
+Code code_of(const Failure& f, const ErrorKind& kind) {
+  switch (kind.error_class) {
+    case ErrorClass::kRate:
+    case ErrorClass::kCapacity:
       return Code::kExhausted;
-    case FailureClass::kTransient:
+    case ErrorClass::kTransient:
       return Code::kUnavailable;
-    case FailureClass::kClockSkew:
+    case ErrorClass::kPermission:
       return Code::kPermissionDenied;
-    case FailureClass::kFinal:
+    case ErrorClass::kNotFound:
+      return Code::kNotFound;
+    case ErrorClass::kConflict:
+      if (kind.retryable) return Code::kAborted;
+      return f.code.find("AlreadyExists") != std::string::npos || f.code.ends_with(".Duplicate") ? Code::kAlreadyExists
+                                                                                                 : Code::kInvalid;
+    case ErrorClass::kParameter:
+      return is_unknown_group(f) ? Code::kNotFound : Code::kInvalid;
+    case ErrorClass::kUnknown:
       break;
   }
-  if (among(kRefused, f.code) || f.code.starts_with("AccessDenied") || f.status == 401 || f.status == 403) {
-    return Code::kPermissionDenied;
-  }
-  if (is_not_found(f.code, f.message)) return Code::kNotFound;
-  if (f.code.find("AlreadyExists") != std::string::npos || f.code.ends_with(".Duplicate")) return Code::kAlreadyExists;
-  if (f.code == "ScalingActivityInProgress") return Code::kAborted;
   return Code::kInvalid;
 }
 
 }  // namespace
 
-FailureClass classify(int status, std::string_view code) {
-  // The code has precedence over the status: EC2 reports a lack of capacity as a 500.
-  if (among(kCapacity, code)) return FailureClass::kCapacity;
-  if (among(kThrottle, code) || status == 429) return FailureClass::kThrottled;
-  if (among(kSkew, code)) return FailureClass::kClockSkew;
-  if (among(kTransient, code) || status >= 500) return FailureClass::kTransient;
-  return FailureClass::kFinal;
+FailureClass failure_class(int status, std::string_view code) {
+  if (std::ranges::find(kSkew, code) != kSkew.end()) return FailureClass::kClockSkew;
+  switch (classify(code, status).error_class) {
+    case ErrorClass::kCapacity:
+      return FailureClass::kCapacity;
+    case ErrorClass::kRate:
+      return FailureClass::kThrottled;
+    case ErrorClass::kTransient:
+      return FailureClass::kTransient;
+    default:
+      return FailureClass::kFinal;
+  }
 }
 
 Error Failure::error() const {
-  Error out{code_of(*this), fmt::format("{}: {}", code, message), {}, {}};
+  const ErrorKind known = classify(code, status);
+  Error out{code_of(*this, known), fmt::format("{}: {}", code, message), {}, {}};
   if (kind == FailureClass::kThrottled) {
     out.field = "rate";
     out.remedy = "send fewer calls, or ask for a higher request limit";
   } else if (kind == FailureClass::kCapacity) {
     out.field = "capacity";
-    out.remedy = "try another instance type or zone";
+    out.remedy = known.scope == ErrorScope::kAccount ? "ask for a higher quota of the account"
+                                                     : "try another instance type or zone";
   } else if (out.code == Code::kPermissionDenied) {
     out.remedy = "check the access key, its secret and the policy";
   }
@@ -129,7 +98,7 @@ Failure read_failure(const http::Response& response) {
     out.code = fmt::format("HTTP {}", response.status);
     out.message = "the answer is not one of the service's own; is the endpoint right?";
   }
-  out.kind = classify(out.status, out.code);
+  out.kind = failure_class(out.status, out.code);
   return out;
 }
 

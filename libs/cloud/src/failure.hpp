@@ -27,7 +27,7 @@ struct Failure {
   [[nodiscard]] Error error() const;
 };
 [[nodiscard]] Failure read_failure(const http::Response& response);
-[[nodiscard]] FailureClass classify(int status, std::string_view code);
+[[nodiscard]] FailureClass failure_class(int status, std::string_view code);
 
 /// Parses "Sat, 21 Nov 2026 09:14:29 GMT" into UTC seconds.
 [[nodiscard]] std::optional<std::int64_t> parse_http_date(std::string_view text);

@@ -6,12 +6,6 @@ namespace {
 
 constexpr int kMostItems = 1000;
 
-Tags tags_of(const XmlNode& node) {
-  Tags out;
-  for (const auto* tag : node.items("tagSet")) out[tag->value("key")] = tag->value("value");
-  return out;
-}
-
 /// An image is deprecated from its deprecation time on; a text that is not an instant is none.
 bool is_past(const std::string& text, std::int64_t utc_seconds) {
   const auto at = from_rfc3339(text);

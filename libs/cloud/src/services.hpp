@@ -38,6 +38,13 @@ struct Aws::Impl {
                           std::chrono::milliseconds extra_time = {});
 };
 
+/// The tagSet of an EC2 object.
+[[nodiscard]] inline Tags tags_of(const XmlNode& node) {
+  Tags out;
+  for (const auto* tag : node.items("tagSet")) out[tag->value("key")] = tag->value("value");
+  return out;
+}
+
 /// Splits the list into parts of at most `size`; an empty list gives no part.
 [[nodiscard]] inline std::vector<std::vector<std::string>> pieces(const std::vector<std::string>& list,
                                                                   std::size_t size) {

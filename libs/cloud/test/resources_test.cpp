@@ -42,8 +42,8 @@ TEST(Launch, EachParameterIsEncoded) {
   request.enclave = true;
   ASSERT_TRUE(Aws(cloud.options()).run_instances(request));
   EXPECT_EQ(cloud.body(0),
-            "Action=RunInstances&Version=2016-11-15&ImageId=ami-1&InstanceType=p5.48xlarge&MinCount=1&MaxCount=1"
-            "&ClientToken=t&Placement.AvailabilityZone=z&Placement.GroupId=pg-1"
+            "Action=RunInstances&Version=2016-11-15&InstanceType=p5.48xlarge&MinCount=1&MaxCount=1"
+            "&ClientToken=t&Placement.AvailabilityZone=z&ImageId=ami-1&Placement.GroupId=pg-1"
             "&InstanceMarketOptions.MarketType=capacity-block"
             "&CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId=cr-1"
             "&SubnetId=subnet-1&SecurityGroupId.1=sg-1&SecurityGroupId.2=sg-2&IamInstanceProfile.Name=nodes"

@@ -222,7 +222,7 @@ TEST(Failure, CodesBecomeOurs) {
       {502, "Whatever", Code::kUnavailable},
   };
   for (const auto& c : cases) {
-    const Failure f{classify(c.status, c.code), c.status, c.code, "m"};
+    const Failure f{failure_class(c.status, c.code), c.status, c.code, "m"};
     EXPECT_EQ(f.error().code, c.ours) << c.code;
   }
 }

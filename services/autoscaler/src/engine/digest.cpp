@@ -62,7 +62,8 @@ class Folder {
   }
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
-        c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels);
+        c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels, c.launch, c.rolled_back,
+        c.retry_at);
   }
   void add(const NodeRow& n) {
     all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_requested,
@@ -82,13 +83,16 @@ class Folder {
     all(d.id, d.pod_sets, d.priority, d.since, d.ns, d.runs, d.room, d.room_zone);
   }
   void add(const Plan::Place& p) { all(p.claim, p.set, p.pods); }
-  void add(const Plan& p) { all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before, p.places); }
+  void add(const Plan& p) {
+    all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before, p.places, p.refusals, p.refusal);
+  }
   void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }
   void add(const Order& o) {
     all(o.id, o.taken, o.nodes, o.ordered, o.deadline, o.acks, o.outcome, o.step, o.uri, o.reason, o.ns, o.kind);
   }
   void add(const SaveRow& s) { all(s.node, s.reason, s.until); }
   void add(const PriceRow& p) { all(p.rate.per_hour.nano(), p.from); }
+  void add(const Outage& o) { all(o.since, o.last, o.until, o.out_us, o.ends_milli, o.decayed); }
   void add(const Offering& o) { all(o.type, o.zone, o.market, o.group); }
 
   Digest digest_;

@@ -13,6 +13,11 @@ std::string_view name_of(ClaimState state) {
   return names[static_cast<int>(state)];
 }
 
+std::string_view name_of(Refusal refusal) {
+  constexpr std::string_view names[] = {"capacity", "type", "zone", "market", "account", "offering", "launch"};
+  return names[static_cast<int>(refusal)];
+}
+
 Engine::Engine(std::vector<InstanceType> catalog, Options options) : parts_(std::make_unique<EngineParts>(options)) {
   for (auto& type : catalog) parts_->state.catalog.emplace(type.name, std::move(type));
 }

@@ -7,12 +7,14 @@
 namespace qm::autoscaler {
 
 void Evaluation::run() {
+  parts_.gang_launches.match_unclaimed();
   parts_.retirement.join_nodes();
   parts_.retirement.time_out();
   parts_.spot.answer_notices();
   parts_.spot.answer_saves();
   parts_.spot.close_orders();
   parts_.retirement.end_drained();
+  parts_.gang_launches.roll_back_partial();
   parts_.static_pools.keep_replicas();
   parts_.launches.cover_demand();
   parts_.retirement.retire_empty();
@@ -52,9 +54,10 @@ std::optional<Instant> Evaluation::next_timer() const {
         consider(c.changed + state_.options.settle);
         break;
       case ClaimState::kTerminating:
-        consider(c.changed + state_.options.registration);
+        consider(c.changed + (c.rolled_back ? state_.options.roll_back_retry : state_.options.registration));
         break;
       case ClaimState::kFailed:
+        if (c.retry_at) consider(*c.retry_at);
         consider(c.changed + state_.options.failed_memory);
         break;
       case ClaimState::kGone:
@@ -78,7 +81,8 @@ std::optional<Instant> Evaluation::next_timer() const {
     if (order.outcome.empty()) consider(order.deadline);
   }
   for (const auto& [id, save] : state_.tables.saves) consider(save.until);
-  for (const auto& [offering, until] : state_.tables.blocked) consider(until);
+  for (const auto& [offering, outage] : state_.tables.blocked) consider(outage.until);
+  if (const auto partial = parts_.gang_launches.next_timer()) consider(*partial);
   if (state_.more_launches) consider(state_.now + std::chrono::seconds(1));
   return next;
 }

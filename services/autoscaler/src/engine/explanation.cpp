@@ -28,9 +28,13 @@ std::vector<std::string> Explanation::explain(Instant now, std::size_t most, con
       what = fmt::format("{} instance(s) of {} {} are expected by {}", plan->claims.size(), first ? first->type : "?",
                          first ? name_of(first->market) : "?", to_rfc3339(plan->ready_by));
     } else if (plan != nullptr && plan->not_before > now) {
-      what = fmt::format(
-          "instances were launched for it {} time(s), and placement did not use them; no others are launched before {}",
-          plan->fruitless, to_rfc3339(plan->not_before));
+      what =
+          !plan->refusal.empty()
+              ? fmt::format("its last launch was refused ({}); it is repeated after {}", plan->refusal,
+                            to_rfc3339(plan->not_before))
+              : fmt::format(
+                    "instances were launched for it {} time(s), and placement did not use them; no others are launched before {}",
+                    plan->fruitless, to_rfc3339(plan->not_before));
     } else if (const auto offer = offers_.cheapest(item.pod_sets, in_use, &what)) {
       what = "instances are launched in the next step";
       if (const OwnerRow* other = facts_.other_owner(item)) {

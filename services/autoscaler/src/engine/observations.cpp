@@ -52,6 +52,11 @@ void Observations::apply(const InstancesListed& c) {
     seen.insert(fact.id);
     adopt(fact, by_instance);
   }
+  std::vector<InstanceId> gone;
+  for (const auto& [id, row] : tables_.unclaimed) {
+    if (!seen.contains(id)) gone.push_back(id);
+  }
+  for (const auto& id : gone) tables_.unclaimed.erase(id);
   for (const auto& [id, name] : by_instance) {
     const Claim& claim = *tables_.claims.find(name);
     if (!seen.contains(id) && !claim.missing_since && claim.state != ClaimState::kGone) {
@@ -140,12 +145,15 @@ void Observations::apply(const LaunchEnded& c) {
     }
     if (!same.empty())
       return claims_.enter(c.claim, ClaimState::kFailed, fmt::format("{} belongs to {}", c.instance, same.front()));
-    claims_.enter(c.claim, ClaimState::kLaunched, known->reason);
+    claims_.note_launch(*known);
+    // Too late for its gang: the launch is rolled back.
+    const bool late = known->state == ClaimState::kFailed && !known->launch.empty();
+    if (!late) claims_.enter(c.claim, ClaimState::kLaunched, known->reason);
     tables_.claims.edit(c.claim).instance = c.instance;
     return;
   }
   if (known->state != ClaimState::kRequested) return;
-  claims_.give_up(c.claim, c.error);  // whatever the cloud's reason: an immediate retry would get the same response
+  claims_.give_up(c.claim, c.error, c.refusal);
 }
 
 void Observations::apply(const TerminateEnded& c) {
@@ -195,6 +203,8 @@ void Observations::apply(const SaveRequested& c) {
 // An instance has its claim's name as a tag, so a launch whose response was lost is found again here. An instance
 // without a claim is stored under its own id.
 void Observations::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance) {
+  // The members of a launch get their claims when it has ended: until then an instance is matched to none.
+  if (!by_instance.contains(fact.id) && launch_is_open(fact)) return keep_unclaimed(fact);
   const ClaimName own_name(fact.id.value());
   ClaimName name = own_name;
   const Pool* grouped = facts_.pool_of_group(fact.group);
@@ -217,6 +227,7 @@ void Observations::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimNam
     row.pool = grouped != nullptr ? grouped->name : fact.pool;
     row.requested = fact.launched;
     row.changed = state_.now;
+    if (fact.claim.empty() && !fact.pool.empty()) row.launch = fact.launch;  // what a launch left is terminated
     row.reason = row.pool.empty() ? "found in the cloud" : "found in the cloud: no claim matches it";
   }
   if (row.pool.empty() && grouped != nullptr) row.pool = grouped->name;  // the pool has named its group since then
@@ -232,13 +243,41 @@ void Observations::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimNam
   if (fact.stopped) {
     next = ClaimState::kGone;
   } else if (next == ClaimState::kRequested || next == ClaimState::kFailed || next == ClaimState::kGone) {
-    next = ClaimState::kLaunched;  // it started, possibly after the claim was given up
+    // It started, possibly after the claim was given up; for a gang that is too late.
+    if (next == ClaimState::kRequested && known != nullptr) claims_.note_launch(*known);
+    if (next != ClaimState::kFailed || row.launch.empty()) next = ClaimState::kLaunched;
   }
   row.stopped = fact.stopped;
   if (next != row.state) row.changed = state_.now;
   row.state = next;
+  if (tables_.unclaimed.contains(fact.id)) tables_.unclaimed.erase(fact.id);
   by_instance[fact.id] = name;
   if (put(tables_.claims, name, row)) claims_.mark_changed(name);
+}
+
+void Observations::keep_unclaimed(const InstanceFact& fact) {
+  Claim row;
+  row.pool = fact.pool;
+  row.type = fact.type;
+  row.zone = fact.zone;
+  row.market = fact.market;
+  row.state = ClaimState::kLaunched;
+  row.instance = fact.id;
+  row.node = fact.node;
+  row.requested = fact.launched;
+  row.launched = fact.launched;
+  row.launch = fact.launch;
+  row.reason = "found in the cloud: its launch has not ended";
+  const Claim* known = tables_.unclaimed.find(fact.id);
+  row.changed = known == nullptr ? state_.now : known->changed;
+  put(tables_.unclaimed, fact.id, row);
+}
+
+bool Observations::launch_is_open(const InstanceFact& fact) const {
+  if (fact.launch.empty() || fact.stopped) return false;
+  return std::ranges::any_of(tables_.claims, [&](const auto& entry) {
+    return entry.second.launch == fact.launch && entry.second.state == ClaimState::kRequested;
+  });
 }
 
 // Gangs lose their claims as a whole, the least urgent first: a part of one would be launched in vain. Replicas of a

@@ -33,6 +33,8 @@ class Observations {
 
  private:
   void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
+  void keep_unclaimed(const InstanceFact& fact);
+  [[nodiscard]] bool launch_is_open(const InstanceFact& fact) const;
 
   State& state_;
   const Options& options_;

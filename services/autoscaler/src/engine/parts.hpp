@@ -3,6 +3,7 @@
 #include "instances/groups.hpp"
 #include "instances/retirement.hpp"
 #include "instances/spot.hpp"
+#include "launch/gang_launches.hpp"
 #include "launch/launches.hpp"
 #include "launch/new_nodes.hpp"
 #include "launch/static_pools.hpp"
@@ -26,8 +27,9 @@ struct EngineParts {
 
   Spot spot{state, claims};
   StaticPools static_pools{state, facts, claims, offers};
+  GangLaunches gang_launches{state, facts, claims};
   JointPlanner joint{state, new_nodes, offers};
-  Launches launches{state, facts, claims, offers, plans, new_nodes, joint};
+  Launches launches{state, facts, claims, offers, plans, new_nodes, gang_launches, joint};
   Retirement retirement{state, facts, claims, static_pools};
   Groups groups{state};
 

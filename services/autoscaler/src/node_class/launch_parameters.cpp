@@ -39,14 +39,16 @@ Result<const cloud::Subnet*> subnet_for(const ResolvedClass& resolved, const Pla
   for (const cloud::Subnet& subnet : resolved.subnets) {
     zones.insert(subnet.zone);
     if (!planned.zone.empty() && subnet.zone != planned.zone) continue;
-    if (subnet.free_addresses > 0) return &subnet;
+    if (subnet.free_addresses >= planned.count) return &subnet;
     full = true;
   }
   if (full) {
-    auto out = refused(Code::kExhausted, resolved.node_class, "subnetSelectorTerms",
-                       fmt::format("no subnet has a free address{}",
-                                   planned.zone.empty() ? std::string() : " in zone " + planned.zone),
-                       "add a subnet, or wait until addresses are released");
+    auto out =
+        refused(Code::kExhausted, resolved.node_class, "subnetSelectorTerms",
+                fmt::format("no subnet has {}{}",
+                            planned.count == 1 ? "a free address" : fmt::format("{} free addresses", planned.count),
+                            planned.zone.empty() ? std::string() : " in zone " + planned.zone),
+                "add a subnet, or wait until addresses are released");
     out.value().field = "capacity";  // another zone may have one, as after a refusal of EC2
     return out;
   }
@@ -73,7 +75,7 @@ const cloud::CapacityReservation* reservation_for(const ResolvedClass& resolved,
   if (planned.spot) return nullptr;
   const cloud::CapacityReservation* best = nullptr;
   for (const cloud::CapacityReservation& one : resolved.reservations) {
-    const bool fits = one.instance_type == planned.instance_type && one.available > 0 &&
+    const bool fits = one.instance_type == planned.instance_type && one.available >= planned.count &&
                       (planned.zone.empty() || one.zone == planned.zone);
     // Blocks are paid in advance and end: capacity that is on demand anyway comes first.
     const auto rank = [](const cloud::CapacityReservation& r) {
@@ -134,10 +136,10 @@ cloud::Tags tags_of(const NodeClass& node_class, const ClusterIdentity& cluster,
 
 void count_launch(ResolvedClass& resolved, const cloud::InstanceRequest& request) {
   for (cloud::Subnet& subnet : resolved.subnets) {
-    if (subnet.id == request.subnet) --subnet.free_addresses;
+    if (subnet.id == request.subnet) subnet.free_addresses -= request.count;
   }
   for (cloud::CapacityReservation& reservation : resolved.reservations) {
-    if (reservation.id == request.capacity_reservation) --reservation.available;
+    if (reservation.id == request.capacity_reservation) reservation.available -= request.count;
   }
   sort_subnets(resolved.subnets);
 }
@@ -162,6 +164,7 @@ Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved, 
   out.subnet = subnet->id;
   out.zone = subnet->zone;
   out.instance_type = planned.instance_type;
+  out.count = static_cast<int>(planned.count);
   out.spot = planned.spot;
   out.instance_profile = node_class.instance_profile;
   out.block_devices = devices_of(node_class);

@@ -135,10 +135,11 @@ Result<std::vector<Command>> look(const service::Input& in) {
   if (in.name == "instances") {
     InstancesListed out;
     for (const auto& i : seen.items()) {
-      out.instances.push_back(
-          {InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["pool"].string(), i["type"].string(),
-           i["zone"].string(), i["spot"].boolean() ? Market::kSpot : Market::kOnDemand, NodeName(i["node"].string()),
-           from_micros(i["launched_us"].integer()), some_instant(i["stopped_us"].integer()), i["group"].string()});
+      out.instances.push_back({InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["pool"].string(),
+                               i["type"].string(), i["zone"].string(),
+                               i["spot"].boolean() ? Market::kSpot : Market::kOnDemand, NodeName(i["node"].string()),
+                               from_micros(i["launched_us"].integer()), some_instant(i["stopped_us"].integer()),
+                               i["group"].string(), i["launch"].string()});
     }
     return std::vector<Command>{std::move(out)};
   }
@@ -153,6 +154,23 @@ Result<std::vector<Command>> look(const service::Input& in) {
   return fail(Code::kInvalid, "not an observation: {}", in.name);
 }
 
+/// Of a single launch, and of each member of a gang's.
+std::vector<Command> launch_outcome(const Json& answer) {
+  Refusal refusal = Refusal::kCapacity;
+  for (const auto other :
+       {Refusal::kType, Refusal::kZone, Refusal::kMarket, Refusal::kAccount, Refusal::kOffering, Refusal::kLaunch}) {
+    if (answer["refusal"].string() == name_of(other)) refusal = other;
+  }
+  const auto ended = [&](const Json& member) {
+    return LaunchEnded{ClaimName(member["claim"].string()), InstanceId(member["instance"].string()),
+                       answer["error"].string(), refusal};
+  };
+  std::vector<Command> out;
+  for (const Json& member : answer["members"].items()) out.push_back(ended(member));
+  if (out.empty()) out.push_back(ended(answer));
+  return out;
+}
+
 Result<std::vector<Command>> outcome(const service::Input& in) {
   QM_ASSIGN(const Json answer, Json::parse(in.bytes));
   const ClaimName claim(answer["claim"].string());
@@ -163,9 +181,7 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
     return std::vector<Command>{
         GroupRefused{answer["group"].string(), answer["error"].string(), answer["granted"].integer()}};
   }
-  if (in.name == "instance.launch") {
-    return std::vector<Command>{LaunchEnded{claim, InstanceId(answer["instance"].string()), answer["error"].string()}};
-  }
+  if (in.name == "instance.launch" || in.name == "gang.launch") return launch_outcome(answer);
   return std::vector<Command>{TerminateEnded{claim, answer["error"].string(), answer["busy"].boolean()}};
 }
 
@@ -223,6 +239,38 @@ Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
       break;
   }
   return fail(Code::kUnimplemented, "the autoscaler has no request {}", in.name);
+}
+
+// Intents have all data that the executor needs: it reads no state.
+void Codec::encode_launches(const Output& out, service::Effects& effects) const {
+  for (const auto& l : out.launches) {
+    const bool gang = driver_ == Driver::kEc2 && !l.row.launch.empty();
+    Json taints = Json::array(), labels = Json::object(), claims = Json::array();
+    for (const auto& other : out.launches) {
+      if (gang && other.row.launch == l.row.launch) claims.push_back(other.claim.value());
+    }
+    if (gang && claims.at(0).string() != l.claim.value()) continue;  // its first member has the whole launch
+    for (const auto& t : l.pool.taints)
+      taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
+    for (const auto& [k, v] : l.pool.labels) labels.set(k, v);
+    for (const auto& [k, v] : l.row.labels) labels.set(k, v);
+    Json payload = Json::object({{"claim", l.claim.value()},
+                                 {"pool", l.row.pool},
+                                 {"type", l.row.type},
+                                 {"zone", l.row.zone},
+                                 {"spot", l.row.market == Market::kSpot},
+                                 {"labels", std::move(labels)},
+                                 {"taints", std::move(taints)},
+                                 {"class", l.pool.node_class},
+                                 {"reason", l.row.reason}});
+    if (gang) {
+      payload.set("launch", l.row.launch);
+      payload.set("claims", std::move(claims));
+      effects.intents.push_back({"launch/" + l.row.launch, "gang.launch", l.row.launch, 0, payload.dump()});
+    } else {
+      effects.intents.push_back({"launch/" + l.claim.value(), "instance.launch", l.claim.value(), 0, payload.dump()});
+    }
+  }
 }
 
 void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>,
@@ -296,24 +344,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     effects.intents.push_back({fmt::format("cordon/{}/{}/{}", d.node, micros(d.asked), d.lifted ? "off" : "on"),
                                "node.cordon", "node/" + d.node.value(), 0, payload.dump()});
   }
-  // Intents have all data that the executor needs: it reads no state.
-  for (const auto& l : out.launches) {
-    Json taints = Json::array(), labels = Json::object();
-    for (const auto& t : l.pool.taints)
-      taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
-    for (const auto& [k, v] : l.pool.labels) labels.set(k, v);
-    for (const auto& [k, v] : l.row.labels) labels.set(k, v);
-    const Json payload = Json::object({{"claim", l.claim.value()},
-                                       {"pool", l.row.pool},
-                                       {"type", l.row.type},
-                                       {"zone", l.row.zone},
-                                       {"spot", l.row.market == Market::kSpot},
-                                       {"labels", std::move(labels)},
-                                       {"taints", std::move(taints)},
-                                       {"class", l.pool.node_class},
-                                       {"reason", l.row.reason}});
-    effects.intents.push_back({"launch/" + l.claim.value(), "instance.launch", l.claim.value(), 0, payload.dump()});
-  }
+  encode_launches(out, effects);
   for (const auto& t : out.terminations) {
     Json payload = Json::object({{"claim", t.claim.value()}, {"instance", t.instance.value()}, {"group", t.group}});
     // If another scheduler binds pods, a workload may be bound until the last moment: the executor checks.
@@ -352,6 +383,7 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
                                                  {"instance", c.instance.value()},
                                                  {"node", c.node.value()},
                                                  {"group", c.group},
+                                                 {"launch", c.launch},
                                                  {"reason", c.reason}}));
   });
   out.once("not_ready", [&] {

@@ -129,6 +129,9 @@ std::string bytes(const Claim& c) {
   row.set_reason(c.reason);
   row.set_group(c.group);
   for (const auto& [k, v] : c.labels) (*row.mutable_labels())[k] = v;
+  row.set_launch(c.launch);
+  row.set_rolled_back(c.rolled_back);
+  row.set_retry_at_us(us_or_zero(c.retry_at));
   return wire::encode(row);
 }
 
@@ -150,6 +153,9 @@ Claim claim_of(const st::Claim& row) {
   c.reason = row.reason();
   c.group = row.group();
   c.labels = Labels(row.labels().begin(), row.labels().end());
+  c.launch = row.launch();
+  c.rolled_back = row.rolled_back();
+  c.retry_at = instant_or_none(row.retry_at_us());
   return c;
 }
 std::string bytes(const Pool& p) { return wire::encode(message(p)); }
@@ -223,6 +229,8 @@ std::string bytes(const Plan& p) {
     to->set_set(place.set);
     to->set_pods(place.pods);
   }
+  row.set_refusals(p.refusals);
+  row.set_refusal(p.refusal);
   return wire::encode(row);
 }
 std::string bytes(const Order& o) {
@@ -262,9 +270,14 @@ std::string bytes(const PriceRow& p) {
   row.set_from_us(micros(p.from));
   return wire::encode(row);
 }
-std::string bytes(const Instant& t) {
-  st::Number row;
-  row.set_value(micros(t));
+std::string bytes(const Outage& o) {
+  st::Blocked row;
+  row.set_until_us(micros(o.until));
+  row.set_since_us(us_or_zero(o.since));
+  row.set_last_us(micros(o.last));
+  row.set_out_us(o.out_us);
+  row.set_ends_milli(o.ends_milli);
+  row.set_decayed_us(micros(o.decayed));
   return wire::encode(row);
 }
 std::string bytes(std::int64_t n) {
@@ -357,6 +370,7 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.group_sizes, "group", kText, out);
   append(t.daemon_sets, "daemonset", kText, out);
   append(t.owners, "owner", kText, out);
+  append(t.unclaimed, "unclaimed", kValue, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -367,6 +381,9 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "claim") {
     QM_ASSIGN(const auto m, parsed<st::Claim>(value, "claim"));
     t.claims.restore(ClaimName(row.key), claim_of(m));
+  } else if (row.kind == "unclaimed") {
+    QM_ASSIGN(const auto m, parsed<st::Claim>(value, "unclaimed instance"));
+    t.unclaimed.restore(InstanceId(row.key), claim_of(m));
   } else if (row.kind == "node") {
     QM_ASSIGN(const auto m, parsed<st::Node>(value, "node"));
     t.nodes.restore(NodeName(row.key),
@@ -387,7 +404,14 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.demand.restore(WorkloadUid(row.key), demand_of(row.key, m));
   } else if (row.kind == "plan") {
     QM_ASSIGN(const auto m, parsed<st::Plan>(value, "plan"));
-    Plan p{{}, from_micros(m.ready_by_us()), m.promised_attempt(), m.fruitless(), from_micros(m.not_before_us()), {}};
+    Plan p{{},
+           from_micros(m.ready_by_us()),
+           m.promised_attempt(),
+           m.fruitless(),
+           from_micros(m.not_before_us()),
+           {},
+           m.refusals(),
+           m.refusal()};
     for (const auto& c : m.claims()) p.claims.emplace_back(c);
     for (const auto& place : m.places()) p.places.push_back({ClaimName(place.claim()), place.set(), place.pods()});
     t.plans.restore(WorkloadUid(row.key), std::move(p));
@@ -416,12 +440,13 @@ Status restore(Tables& t, const store::StateRow& row) {
     QM_ASSIGN(const auto m, parsed<st::Price>(value, "price"));
     t.spot_prices.restore(parted(row.key), {HourlyRate{Money::nano(m.nano_usd_hour())}, from_micros(m.from_us())});
   } else if (row.kind == "blocked") {
-    QM_ASSIGN(const auto m, parsed<st::Number>(value, "blocked offering"));
+    QM_ASSIGN(const auto m, parsed<st::Blocked>(value, "blocked offering"));
     const auto [offer, market] = parted(row.key);
     const auto [where, zone] = parted(offer);
     const auto [group, type] = parted(where);
     t.blocked.restore({type, zone, market == "spot" ? Market::kSpot : Market::kOnDemand, group},
-                      from_micros(m.value()));
+                      {instant_or_none(m.since_us()), from_micros(m.last_us()), from_micros(m.until_us()), m.out_us(),
+                       m.ends_milli(), from_micros(m.decayed_us())});
   } else if (row.kind == "counter") {
     QM_ASSIGN(const auto m, parsed<st::Number>(value, "counter"));
     t.counters.restore(row.key, m.value());

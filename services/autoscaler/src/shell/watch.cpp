@@ -70,7 +70,8 @@ struct CloudWatch::Impl {
                                    {"node", i.private_dns},
                                    {"launched_us", micros(i.launched)},
                                    {"stopped_us", stopped},
-                                   {"group", tag("aws:autoscaling:groupName")}}));
+                                   {"group", tag("aws:autoscaling:groupName")},
+                                   {"launch", ours ? tag(kLaunchTag) : std::string()}}));
     }
     std::erase_if(seen_stopped, [&](const auto& entry) {
       return std::none_of(seen->begin(), seen->end(), [&](const auto& i) { return i.id == entry.first; });

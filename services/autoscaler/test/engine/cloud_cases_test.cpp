@@ -59,7 +59,7 @@ TEST(Cloud, CapacityEndsForOneZoneAlone) {
   )");
 }
 
-TEST(Cloud, OnlyTheMissingPartOfAGangIsLaunchedAgain) {
+TEST(Cloud, AGangWithARefusedMemberIsLaunchedAgainAsAWhole) {
   expect(R"(
     pool p types=a8,h8
     want w/1 3x8
@@ -69,9 +69,14 @@ TEST(Cloud, OnlyTheMissingPartOfAGangIsLaunchedAgain) {
     => promise w/1 by=240 p-00001 p-00002 p-00003
     up p-00001 i-1 n1
     ice p-00003
+    => claim p-00002 Failed
     => claim p-00003 Failed
     => launch p-00004 h8 on-demand
-    => promise w/1 by=240 p-00001 p-00002 p-00004
+    => launch p-00005 h8 on-demand
+    => launch p-00006 h8 on-demand
+    => promise w/1 by=240 p-00004 p-00005 p-00006
+    => terminate p-00001 i-1
+    => terminate p-00002
   )");
 }
 

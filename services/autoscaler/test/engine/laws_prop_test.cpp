@@ -302,7 +302,7 @@ TEST(Laws, ARestartChangesNothing) {
       copy(from.attempts, to.attempts), copy(from.workloads, to.workloads), copy(from.demand, to.demand);
       copy(from.plans, to.plans), copy(from.orders, to.orders), copy(from.saves, to.saves),
           copy(from.spot_prices, to.spot_prices);
-      copy(from.blocked, to.blocked), copy(from.counters, to.counters);
+      copy(from.blocked, to.blocked), copy(from.counters, to.counters), copy(from.unclaimed, to.unclaimed);
       other = std::move(fresh);
     });
   }));

@@ -434,7 +434,8 @@ TEST(Retire, AFirstInstanceWaitsForTheRestOfItsGang) {
     => launch p-00001 a8 on-demand
     => launch p-00002 a8 on-demand
     => promise w/1 by=240 p-00001 p-00002
-    up p-00001 i-1 n1
+    up p-00001 i-1 n1 | launched p-00002 i-2
+    -- the other node registers late
     tick 200
     up p-00002 i-2 n2
     tick 100

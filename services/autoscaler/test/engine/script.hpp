@@ -19,9 +19,12 @@ namespace qm::autoscaler::testing {
 ///                            runs: pods without a node of a running gang
 ///   owner * karpenter team quartermaster     owner of instances: all of them; * = namespaces that name none
 ///   unwant w | show claims | tick 60
-///   cloud i-1 claim=gpu-00001 pool=gpu type=h8 node=n1 zone=z1 spot stopped=30 group=asg | cloud-lost i-1
+///   cloud i-1 claim=gpu-00001 pool=gpu type=h8 node=n1 zone=z1 spot stopped=30 group=asg launch=gpu-00001x2
+///   cloud-lost i-1
 ///   up gpu-00001 i-1 n1      launched, described by the cloud and its node ready and empty
-///   launched gpu-00001 i-1 | ice gpu-00001 | refused gpu-00001 why | terminate-refused gpu-00001 why |
+///   launched gpu-00001 i-1 | ice gpu-00001 | refused gpu-00001 why | unknown gpu-00001 why |
+///   quota gpu-00001 type|zone|market|account |
+///   terminate-refused gpu-00001 why |
 ///   terminate-busy gpu-00001
 ///   group-refused asg 2 why      2 = the instances that it launches anyway
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok

@@ -251,6 +251,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "node") fact.node = NodeName(value);
       if (key == "spot") fact.market = Market::kSpot;
       if (key == "group") fact.group = value;
+      if (key == "launch") fact.launch = value;
       if (key == "stopped") fact.stopped = kStart + secs(value);
     }
     return {description()};
@@ -277,6 +278,14 @@ std::vector<Command> Script::parse(const std::string& line) {
   if (verb == "launched") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(words.at(2)), ""}};
   if (verb == "ice") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), "no capacity"}};
   if (verb == "refused") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), rest(2)}};
+  if (verb == "quota") {
+    static const std::map<std::string, Refusal> kScopes = {{"type", Refusal::kType},
+                                                           {"zone", Refusal::kZone},
+                                                           {"market", Refusal::kMarket},
+                                                           {"account", Refusal::kAccount}};
+    return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), "no capacity", kScopes.at(words.at(2))}};
+  }
+  if (verb == "unknown") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), rest(2), Refusal::kLaunch}};
   if (verb == "group-refused") return {GroupRefused{words.at(1), rest(3), std::stol(words.at(2))}};
   if (verb == "terminate-busy") return {TerminateEnded{ClaimName(words.at(1)), "work landed", true}};
   if (verb == "owner") {  // owner NS OWNER ... : all of them; * = namespaces that name none

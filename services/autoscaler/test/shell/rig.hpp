@@ -131,7 +131,7 @@ inline Result<cloud::InstanceRequest> plain_parameters(const std::string& node_c
   out.instance_type = planned.instance_type;
   out.zone = planned.zone;
   out.spot = planned.spot;
-  out.tags = {{"karpenter.sh/nodeclaim", planned.claim}};
+  out.tags = {{"karpenter.sh/nodeclaim", planned.claim}, {"karpenter.sh/nodepool", planned.pool}};
   return out;
 }
 

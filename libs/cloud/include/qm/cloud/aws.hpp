@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
+#include "qm/cloud/fleet.hpp"
 #include "qm/cloud/resources.hpp"
 #include "qm/cloud/sigv4.hpp"
 #include "qm/http/http.hpp"
@@ -116,7 +117,16 @@ class Aws {
  public:
   explicit Aws(AwsOptions options);
   ~Aws();
+  /// `count` instances of one type in one zone, or none.
   Result<std::vector<Instance>> run_instances(const InstanceRequest& request);
+  /// Launches a fleet with Type=instant. A lack of capacity is in the result and not an error: also of all overrides.
+  ///
+  /// Fails    as described above. After kUnknown repeat the call with the same token, or look up by a tag.
+  Result<FleetResult> create_fleet(const FleetRequest& request);
+  /// Creates the launch template, unless there is one of this name.
+  Status create_launch_template(const LaunchTemplate& launch_template);
+  Result<std::vector<LaunchTemplateEntry>> describe_launch_templates(const Filters& filters);
+  Status delete_launch_template(const std::string& name);  ///< also if there is none
   /// Returns all pages, as the other Describe calls.
   Result<std::vector<Instance>> describe_instances(const std::vector<std::string>& ids = {},
                                                    const Filters& filters = {});

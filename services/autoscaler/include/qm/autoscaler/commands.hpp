@@ -91,6 +91,7 @@ struct InstanceFact {
   Instant launched{};
   std::optional<Instant> stopped;  ///< shutting-down or terminated
   std::string group;               ///< the Auto Scaling group that launched it; empty = none
+  std::string launch = {};         ///< its tag: the launch of a gang; empty = launched alone
   friend auto operator<=>(const InstanceFact&, const InstanceFact&) = default;
 };
 /// A complete description of the cloud's instances. A missing instance is considered gone only after some time,
@@ -144,10 +145,22 @@ struct HealthUpdated {
   NodeName node;
   bool broken = false;
 };
+/// What a refused launch says about other launches. The first five are held, and the hold is learned.
+enum class Refusal {
+  kCapacity,  ///< the offering has no capacity now
+  kType,      ///< nor has its type in any zone, or its quota is used up
+  kZone,      ///< nor any type in its zone: no free addresses
+  kMarket,    ///< nor any offering of its market: a quota of spot instances
+  kAccount,   ///< nothing can be launched: a quota of the account
+  kOffering,  ///< the offering cannot be launched with these parameters: it is not requested for a fixed time
+  kLaunch,    ///< nothing: only the next launch for the same demand is delayed
+};
+[[nodiscard]] std::string_view name_of(Refusal refusal);
 struct LaunchEnded {
   ClaimName claim;
   InstanceId instance;  ///< empty = the launch failed
   std::string error;
+  Refusal refusal = Refusal::kCapacity;
 };
 struct TerminateEnded {
   ClaimName claim;

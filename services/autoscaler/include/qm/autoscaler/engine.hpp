@@ -14,16 +14,19 @@
 namespace qm::autoscaler {
 
 struct Options {
-  Duration boot = std::chrono::minutes(4);             ///< expected from launch to ready; promises are dated by it
-  Duration registration = std::chrono::minutes(15);    ///< a node that takes longer is given up
-  Duration capacity_memory = std::chrono::minutes(3);  ///< a refused offering is not retried for this time
-  Duration spot_margin = std::chrono::seconds(10);     ///< orders end this long before the capacity is reclaimed
-  Duration settle = std::chrono::minutes(2);           ///< time for placement to use a gang's ready instances
-  Duration extension = std::chrono::minutes(1);        ///< of a promise whose instances are late
-  Duration pause = std::chrono::minutes(10);           ///< after unused instances; doubles each time
-  Duration failed_memory = std::chrono::minutes(10);   ///< a failed claim remains visible for this time
-  Duration gone_memory = std::chrono::hours(1);        ///< and a stopped one
-  Duration missing = std::chrono::minutes(10);         ///< missing in the description for this time = gone
+  Duration boot = std::chrono::minutes(4);           ///< expected from launch to ready; promises are dated by it
+  Duration registration = std::chrono::minutes(15);  ///< a node that takes longer is given up
+  MemoryOptions memory;                              ///< how long a refused offering is not requested
+  Duration refused_hold = std::chrono::minutes(3);   ///< of an offering that cannot be launched for other reasons
+  Duration launch_retry = std::chrono::minutes(1);   ///< after an unknown refusal; doubles each time, at most 8 times
+  Duration roll_back_retry = std::chrono::seconds(20);  ///< a termination of a failed launch is requested again
+  Duration spot_margin = std::chrono::seconds(10);      ///< orders end this long before the capacity is reclaimed
+  Duration settle = std::chrono::minutes(2);            ///< time for placement to use a gang's ready instances
+  Duration extension = std::chrono::minutes(1);         ///< of a promise whose instances are late
+  Duration pause = std::chrono::minutes(10);            ///< after unused instances; doubles each time
+  Duration failed_memory = std::chrono::minutes(10);    ///< a failed claim remains visible for this time
+  Duration gone_memory = std::chrono::hours(1);         ///< and a stopped one
+  Duration missing = std::chrono::minutes(10);          ///< missing in the description for this time = gone
   bool strict_min_values = true;  ///< a launch without the minValues of its NodePool: refused, or allowed and reported
   Money node_price{};  ///< per hour, added to the price of each instance where launches are compared
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
@@ -113,11 +116,15 @@ struct EngineParts;
 ///
 /// Demand   a gang on placement's list gets instances of the cheapest kind that fits it whole: the pools in order of
 ///          weight, in a pool the offering (type, zone, market) with the lowest price for all its nodes together. Free
-///          capacity on instances that are still starting is used first. A gang is launched whole or not at all; if
-///          some of its instances fail, only the missing part is launched again. Instances that placement did
+///          capacity on instances that are still starting is used first. Instances that placement did
 ///          not use are not launched again at once: the pause doubles each time. Pods of a running gang that have no
 ///          node come after pending gangs of their priority. They get instances for as many as limits and capacity
 ///          allow. Of a gang only the pods without room on running nodes get instances. Single pods are planned together.
+/// Gang     several nodes are one launch in one zone: all or none. If a member is refused, the others are terminated
+///          within a minute and the next offering is requested for all. An instance that is lost before the gang runs
+///          is replaced in the zone of the others; if none can be launched there, the others are terminated as well.
+/// Refusal  an offering without capacity is held for as long as its outages were (Outage), 3 min at first. A refusal
+///          with an unknown code delays only the demand that it was for.
 /// Labels   a label that a pool's requirements leave open gets the value that the gang's pods select, else the lowest
 ///          allowed. If zones are excluded, only known ones (from a price, an instance or a pool) are requested.
 /// Static   a pool with replicas has this number of instances, independent of demand, of the cheapest allowed type. It

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/autoscaler/engine.hpp"
+#include "qm/autoscaler/gang_launch/launch.hpp"
 #include "qm/autoscaler/node_classes.hpp"
 #include "qm/cloud/aws.hpp"
 #include "qm/kube/client.hpp"
@@ -20,11 +21,15 @@ struct NodePool;
 
 namespace qm::autoscaler {
 
+/// What launches instances for NodeClaims: the EC2 driver, or a live Karpenter that watches them.
+enum class Driver { kEc2, kKarpenter };
+
 /// The codec of the autoscaler: topics, observations of the cloud and the cluster, and outcomes to commands; outputs
-/// to events and intents. `alone`: there is no placement service, so the autoscaler cordons nodes.
+/// to events and intents. `alone`: there is no placement service, so the autoscaler cordons nodes. With the EC2 driver
+/// the launch of a gang is one intent, else one for each NodeClaim.
 class Codec {
  public:
-  explicit Codec(bool alone = false) : alone_(alone) {}
+  explicit Codec(bool alone = false, Driver driver = Driver::kEc2) : alone_(alone), driver_(driver) {}
   Result<std::vector<Command>> decode(const service::Input& input) const;
   void encode(const Engine& engine, const Output& output, std::span<const std::size_t> origin,
               service::Effects& effects) const;
@@ -32,7 +37,9 @@ class Codec {
   void debug_state(const Engine& engine, service::StateDump& out) const;
 
  private:
+  void encode_launches(const Output& output, service::Effects& effects) const;
   bool alone_;
+  Driver driver_;
 };
 using Shell = service::EngineShell<Engine, Codec>;
 [[nodiscard]] const Engine& engine_of(const service::Shell& shell);
@@ -53,14 +60,13 @@ service::Input pools_input(const std::vector<Pool>& pools);
 
 /// A tag on each launched instance: its owner, if several clusters share an account. The value is the shard.
 inline constexpr std::string_view kOwnerTag = "quartermaster.dev/shard";
+/// A tag on each instance of a gang: the launch that it belongs to. Its own claim is tagged when the whole gang came.
+inline constexpr std::string_view kLaunchTag = "quartermaster.dev/launch";
 /// On a node that the autoscaler cordoned, with the reason.
 inline constexpr std::string_view kDrainAnnotation = "quartermaster.dev/drain";
 
-/// What launches instances for NodeClaims: the EC2 driver, or a live Karpenter that watches them.
-enum class Driver { kEc2, kKarpenter };
-
 /// Executes launch, terminate and group intents, each of them idempotent: NodeClaim object, instance and condition by
-/// the claim's name; the size of an Auto Scaling group as a number.
+/// the claim's name; the size of an Auto Scaling group as a number. The launch of a gang is one request, all or none.
 class Executor final : public service::Executor {
  public:
   /// `parameters` are those of EC2NodeClasses; without it every launch of the EC2 driver is refused.
@@ -71,9 +77,16 @@ class Executor final : public service::Executor {
 
  private:
   Result<service::Outcome> launch(const store::IntentRow& intent);
-  Result<cloud::Instance> launch_instance(const Json& want);
+  Result<service::Outcome> launch_gang(const store::IntentRow& intent);
+  Result<std::vector<cloud::Instance>> launch_instances(const Json& want);
   Result<cloud::InstanceRequest> request_for(const Json& want) const;
-  Result<std::optional<cloud::Instance>> launched_before(const std::string& client_token);
+  Result<std::vector<cloud::Instance>> launched_before(const std::string& client_token);
+  Status create_node_claim(const Json& want, const std::string& claim);
+  service::Outcome launch_failed(const Json& want, const std::string& error, Refusal refusal);
+  Result<service::Outcome> name_members(const Json& want, const std::vector<std::string>& claims,
+                                        const LaunchAnswer& answer, const std::vector<cloud::Instance>& launched);
+  void show_launched(const std::string& claim, const cloud::Instance& instance);
+  Status terminate_all(const std::vector<std::string>& instances);
   Result<service::Outcome> terminate(const store::IntentRow& intent);
   Status terminate_in_group(const std::string& group, const std::string& instance);
   Result<service::Outcome> size_group(const store::IntentRow& intent);

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/autoscaler/commands.hpp"
+#include "qm/autoscaler/gang_launch/capacity_memory.hpp"
 #include "qm/base/table.hpp"
 
 #include <optional>
@@ -33,7 +34,10 @@ struct Claim {
   WorkloadUid for_uid;                   ///< the gang that it was launched for
   std::string group;                     ///< its Auto Scaling group, which launches and terminates it; empty = none
   std::string reason;
-  Labels labels;  ///< of its node by the pool's rules, in addition to the pool's own
+  Labels labels;                    ///< of its node by the pool's rules, in addition to the pool's own
+  std::string launch;               ///< the launch of its gang, which succeeds as a whole; empty = it is launched alone
+  bool rolled_back = false;         ///< the launch of its gang failed
+  std::optional<Instant> retry_at;  ///< failed: it is not replaced before, and the offering has not refused
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 
@@ -82,6 +86,8 @@ struct Plan {
   std::int32_t fruitless = 0;         ///< how often its instances started and placement left them idle
   Instant not_before{};               ///< nothing is launched for it before this time
   std::vector<Place> places;          ///< their claims are among `claims`
+  std::int32_t refusals = 0;          ///< launches that failed for a reason that says nothing about capacity
+  std::string refusal;                ///< of the last one
   friend auto operator<=>(const Plan&, const Plan&) = default;
 };
 
@@ -148,10 +154,11 @@ struct Tables {
   Table<std::string, Order> orders;
   Table<AttemptId, SaveRow> saves;
   Table<std::pair<std::string, std::string>, PriceRow> spot_prices;  ///< (type, zone)
-  Table<Offering, Instant> blocked;                                  ///< no capacity, or refused; until then
+  Table<Offering, Outage> blocked;                                   ///< what refusals taught, and holds
   Table<std::string, std::int64_t> counters;                         ///< "claim" -> last assigned number
   Table<std::string, std::int64_t> group_sizes;                      ///< Auto Scaling group -> last requested size
   Table<std::string, PodSet> daemon_sets;
+  Table<InstanceId, Claim> unclaimed;   ///< instances of launches that have not ended, by which claims are matched then
   Table<std::string, OwnerRow> owners;  ///< of namespaces that name one; others: ""; none = this autoscaler
 };
 

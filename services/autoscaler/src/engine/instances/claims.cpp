@@ -1,11 +1,36 @@
 // The life of a claim.
 #include "instances/claims.hpp"
 
+#include "launch/offer.hpp"
 #include "qm/base/assert.hpp"
 
 #include <algorithm>
 
 namespace qm::autoscaler {
+
+namespace {
+
+/// The offerings that are held after a refusal of the claim. The zone of a claim may be the choice of the cloud.
+std::vector<Offering> refused_with(const Claim& c, Refusal refusal) {
+  const auto held = held_with({c.type, c.zone, c.market, c.group});
+  switch (refusal) {
+    case Refusal::kType:
+      return {held[1]};
+    case Refusal::kZone:
+      return {c.zone.empty() ? held[0] : held[2]};
+    case Refusal::kMarket:
+      return {held[3]};
+    case Refusal::kAccount: {
+      Offering other = held[3];
+      other.market = c.market == Market::kSpot ? Market::kOnDemand : Market::kSpot;
+      return {held[3], other};
+    }
+    default:
+      return {held[0]};
+  }
+}
+
+}  // namespace
 
 void Claims::enter(const ClaimName& name, ClaimState state, const std::string& reason) {
   Claim& c = tables_.claims.edit(name);
@@ -71,14 +96,39 @@ void Claims::end_drain(const NodeName& name) {
   node.drain_requested = node.drain_confirmed = false;
 }
 
-void Claims::give_up(const ClaimName& name, const std::string& reason) {
+void Claims::give_up(const ClaimName& name, const std::string& reason, Refusal refusal) {
   const Claim& c = *tables_.claims.find(name);
-  const Offering offering{c.type, c.zone, c.market, c.group};
-  const Instant until = state_.now + options_.capacity_memory;
-  if (const Instant* known = tables_.blocked.find(offering); known == nullptr || *known != until) {
-    tables_.blocked.insert(offering, until);
+  if (refusal == Refusal::kLaunch) {
+    enter(name, ClaimState::kFailed, reason);
+    tables_.claims.edit(name).retry_at = state_.now + options_.launch_retry;
+    return;
+  }
+  for (const Offering& offering : refused_with(c, refusal)) {
+    const Outage* known = tables_.blocked.find(offering);
+    const Outage before = known == nullptr ? Outage{} : *known;
+    const Outage after = refusal == Refusal::kOffering ? after_hold(before, state_.now, options_.refused_hold)
+                                                       : after_refusal(before, state_.now, options_.memory);
+    if (known == nullptr || after != before) tables_.blocked.insert(offering, after);
   }
   enter(name, ClaimState::kFailed, reason);
+}
+
+void Claims::note_launch(const Claim& c) {
+  if (!c.group.empty()) return;
+  for (const Offering& offering : held_with({c.type, c.zone, c.market, {}})) {
+    const Outage* known = tables_.blocked.find(offering);
+    // Only a request after the refusal shows that the outage is over: members of one gang are answered one by one.
+    if (known == nullptr || c.requested <= known->last) continue;
+    if (const Outage after = after_launch(*known, state_.now, options_.memory); after != *known)
+      tables_.blocked.insert(offering, after);
+  }
+}
+
+void Claims::roll_back(const ClaimName& name, const std::string& reason) {
+  tables_.claims.edit(name).rolled_back = true;
+  if (!tables_.claims.find(name)->instance.empty()) return terminate(name, reason);
+  enter(name, ClaimState::kFailed, reason);
+  state_.out.terminations.push_back({name, InstanceId(), state_.now, {}});  // its NodeClaim
 }
 
 }  // namespace qm::autoscaler

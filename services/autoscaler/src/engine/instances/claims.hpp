@@ -33,8 +33,12 @@ class Claims {
   void drain(const NodeName& node, const std::string& reason, std::optional<Instant> deadline);
   /// Withdraws the drain.
   void end_drain(const NodeName& node);
-  /// An instance that does not start now will not start immediately either: the next cheapest offering is tried.
-  void give_up(const ClaimName& name, const std::string& reason);
+  /// The claim failed. An offering that does not launch now will not launch immediately either: the next one is tried.
+  void give_up(const ClaimName& name, const std::string& reason, Refusal refusal = Refusal::kOffering);
+  /// Its offering has launched an instance: an outage of it is over.
+  void note_launch(const Claim& claim);
+  /// The launch of its gang failed: its instance is terminated, or not awaited any more.
+  void roll_back(const ClaimName& name, const std::string& reason);
 
  private:
   State& state_;

@@ -29,7 +29,8 @@ void Retirement::time_out() {
         if (ours && c.changed + options_.registration <= state_.now) late.push_back(name);
         break;
       case ClaimState::kTerminating:
-        if (c.changed + options_.registration <= state_.now) again.push_back(name);
+        if (c.changed + (c.rolled_back ? options_.roll_back_retry : options_.registration) <= state_.now)
+          again.push_back(name);
         break;
       case ClaimState::kFailed:
         if (c.changed + options_.failed_memory <= state_.now) over.push_back(name);
@@ -73,8 +74,8 @@ void Retirement::time_out() {
   for (const auto& name : over) claims_.forget_claim(name);
 
   std::vector<Offering> open;
-  for (const auto& [offering, until] : tables_.blocked) {
-    if (until <= state_.now) open.push_back(offering);
+  for (const auto& [offering, outage] : tables_.blocked) {
+    if (is_forgotten(outage, state_.now, options_.memory)) open.push_back(offering);
   }
   for (const auto& offering : open) tables_.blocked.erase(offering);
 

@@ -23,14 +23,20 @@ Launches::Cover Launches::review(const DemandUpdated::Item& item) {
   const Plan* plan = tables_.plans.find(item.id.uid);
   if (plan == nullptr) return Cover::kOpen;
   if (plan->promised_attempt == 0) return plan->not_before > state_.now ? Cover::kPaused : Cover::kOpen;
-  bool coming = false, idle = false;
+  bool coming = false, idle = false, used = false;
   for (const auto& name : plan->claims) {
     const Claim* c = tables_.claims.find(name);
+    if (c != nullptr && c->retry_at && *c->retry_at > state_.now) {
+      plans_.delay(item.id.uid, c->reason);
+      (void)gangs_.roll_back(item.id.uid);
+      return Cover::kPaused;
+    }
     if (c == nullptr || !(is_launching(*c) || c->state == ClaimState::kReady)) return Cover::kOpen;
     if (facts_.doomed(*c)) return Cover::kOpen;
     const NodeRow* node = facts_.node_of(*c);
     coming |= is_launching(*c) || c->changed + options_.settle > state_.now;
     idle |= c->state == ClaimState::kReady && node != nullptr && node->pods == 0;
+    used |= node != nullptr && node->pods > 0;
   }
   if (coming) {
     if (plan->promised_attempt != item.id.attempt || plan->ready_by <= state_.now) {
@@ -40,7 +46,7 @@ Launches::Cover Launches::review(const DemandUpdated::Item& item) {
     }
     return Cover::kCovered;
   }
-  if (!idle) return Cover::kOpen;  // other gangs used them
+  if (!idle || used) return Cover::kOpen;  // other gangs used them
   plans_.pause(item.id.uid);
   return Cover::kPaused;
 }
@@ -75,30 +81,46 @@ CapacityByClaim Launches::own_capacity(const DemandUpdated::Item& item, const St
 }
 
 bool Launches::share(const DemandUpdated::Item& item, Step& step) {
-  const Plan* before = tables_.plans.find(item.id.uid);
   CapacityByClaim all = step.capacities;
   all.merge(own_capacity(item, step));
-  const Fit fit(tables_, nodes_, item.pod_sets, std::move(all));
-  if (!fit.whole() || fit.places.empty()) return false;
-  const bool opens = std::any_of(fit.places.begin(), fit.places.end(), [&](const Plan::Place& place) {
-    const Claim& c = *tables_.claims.find(place.claim);
-    return is_launching(c) || c.changed + options_.settle > state_.now;
-  });
-  if (!opens) {
-    plans_.pause(item.id.uid);
+  for (auto& capacities_in_zone : GangLaunches::by_zone(tables_, item, std::move(all))) {
+    const Fit fit(tables_, nodes_, item.pod_sets, std::move(capacities_in_zone));
+    if (!fit.whole() || fit.places.empty()) continue;
+    const bool opens = std::any_of(fit.places.begin(), fit.places.end(), [&](const Plan::Place& place) {
+      const Claim& c = *tables_.claims.find(place.claim);
+      return is_launching(c) || c.changed + options_.settle > state_.now;
+    });
+    if (!opens) {
+      plans_.pause(item.id.uid);
+      return true;
+    }
+    Plan plan = new_plan(item.id.uid);
+    fit.settle(plan, step.capacities);
+    plans_.promise(item.id, std::move(plan));
     return true;
   }
-  Plan plan;
-  plan.ready_by = state_.now + options_.boot;
-  if (before != nullptr) plan.fruitless = before->fruitless;
-  fit.settle(plan, step.capacities);
-  plans_.promise(item.id, std::move(plan));
-  return true;
+  return false;
 }
 
-ClaimName Launches::launch(const Offer& offer, const WorkloadUid& uid, std::string reason, Step& step) {
+// A new plan keeps what the former one taught.
+Plan Launches::new_plan(const WorkloadUid& uid) const {
+  Plan plan;
+  plan.ready_by = state_.now + options_.boot;
+  if (const Plan* before = tables_.plans.find(uid)) {
+    plan.fruitless = before->fruitless;
+    plan.refusals = before->refusals;
+    plan.refusal = before->refusal;
+  }
+  return plan;
+}
+
+ClaimName Launches::new_claim(const Pool& pool) {
   const std::int64_t number = tables_.counters.edit("claim") += 1;
-  const ClaimName name(fmt::format("{}-{:05}", offer.pool->name, number));
+  return ClaimName(fmt::format("{}-{:05}", pool.name, number));
+}
+
+void Launches::launch(const ClaimName& name, const Offer& offer, const WorkloadUid& uid, const std::string& id,
+                      std::string reason, Step& step) {
   Claim c;
   c.pool = offer.pool->name;
   c.type = offer.type->name;
@@ -109,10 +131,10 @@ ClaimName Launches::launch(const Offer& offer, const WorkloadUid& uid, std::stri
   c.reason = std::move(reason);
   c.group = offer.pool->group;
   c.labels = offer.labels;
+  c.launch = id;
   claims_.launch(name, c, *offer.pool);
   ++step.launches;
   step.usage[offer.pool->name].add(*offer.type, 1);
-  return name;
 }
 
 // With room on running nodes only the other pods need instances. If placement left such instances idle, it did not
@@ -127,42 +149,55 @@ bool Launches::provide(const DemandUpdated::Item& item, Step& step) {
       if (i < item.room.size()) count = std::max(count - item.room[i], 0);
       pods += count;
     }
-    if (pods > 0 && provide_all(rest, step)) return true;
+    if (pods > 0 && provide_all(rest, step) == Provided::kYes) return true;
   }
   DemandUpdated::Item whole = item;
   whole.room.clear(), whole.room_zone.clear();
-  return provide_all(whole, step);
+  const Provided provided = provide_all(whole, step);
+  if (provided != Provided::kNoOffer || item.runs) return provided == Provided::kYes;
+  // Its instances cannot be completed in their zone: all of it elsewhere.
+  const auto ended = gangs_.roll_back(item.id.uid);
+  if (ended.empty()) return false;
+  for (const auto& name : ended) step.capacities.erase(name);
+  step.usage = facts_.usage();
+  step.hopeless.clear();
+  rolled_back_ = true;
+  return provide_all(whole, step) == Provided::kYes;
 }
 
-// Finds or launches instances for the item's pods; false = impossible now.
-bool Launches::provide_all(const DemandUpdated::Item& item, Step& step) {
-  if (share(item, step)) return true;
-  const Plan* before = tables_.plans.find(item.id.uid);
+// Finds or launches instances for the item's pods.
+Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& step) {
+  if (share(item, step)) return Provided::kYes;
   Fit fit(tables_, nodes_, item.pod_sets, own_capacity(item, step));
   // Within a step limits, capacity and the number of launches only shrink.
   if (step.launches >= options_.max_launches) {
     state_.more_launches = true;
-    return false;
+    return Provided::kLater;
   }
-  if (step.hopeless.contains({fit.rest, item.room_zone})) return false;
-  const auto offer = offers_.cheapest(fit.rest, step.usage, nullptr, item.room_zone);
-  if (!offer || step.launches + offer->nodes > options_.max_launches) {
-    if (offer) state_.more_launches = true;  // its instances are at most those of one step
-    step.hopeless.insert({std::move(fit.rest), item.room_zone});
-    return false;
+  auto rest = gangs_.rest_together(item, fit);
+  if (step.hopeless.contains({rest, item.room_zone})) return Provided::kNoOffer;
+  const auto offer = offers_.cheapest(rest, step.usage, nullptr, item.room_zone);
+  if (!offer) {
+    step.hopeless.insert({std::move(rest), item.room_zone});
+    return Provided::kNoOffer;
   }
-  Plan plan;
-  plan.ready_by = state_.now + options_.boot;
-  if (before != nullptr) plan.fruitless = before->fruitless;
+  if (step.launches + offer->nodes > options_.max_launches) {
+    state_.more_launches = true;  // its instances are at most those of one step
+    return Provided::kLater;
+  }
+  Plan plan = new_plan(item.id.uid);
   fit.settle(plan, step.capacities);
   const auto in_room = std::accumulate(item.room.begin(), item.room.end(), std::int64_t{0});
   const std::string room = in_room == 0 ? "" : fmt::format("; {} of its pods fit running nodes", in_room);
   CapacityByClaim fresh;
+  std::string id;
   for (std::int64_t i = 0; i < offer->nodes; ++i) {
+    const ClaimName name = new_claim(*offer->pool);
+    if (i == 0) id = GangLaunches::id_for(item, fit, *offer->pool, name, offer->nodes);
     auto reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h{}{}", facts_.title_of(item.id),
                               offer->nodes, offer->type->name, name_of(offer->offering.market),
                               offer->per_hour.to_usd(2), room, offer->relaxed);
-    const ClaimName name = launch(*offer, item.id.uid, std::move(reason), step);
+    launch(name, *offer, item.id.uid, id, std::move(reason), step);
     fresh.emplace(name, nodes_.empty(nodes_.side_of(*tables_.claims.find(name))));
   }
   // The remaining capacity of its instances may fit another gang.
@@ -170,7 +205,7 @@ bool Launches::provide_all(const DemandUpdated::Item& item, Step& step) {
   QM_ASSERT(laid.whole(), "the instances launched for {} do not fit it", item.id.to_string());
   laid.settle(plan, step.capacities);
   plans_.promise(item.id, std::move(plan));
-  return true;
+  return Provided::kYes;
 }
 
 // Each instance is planned for pods of several items; the rest of its capacity may fit further ones.
@@ -192,7 +227,8 @@ Launches::Items Launches::launch_together(const Items& items, Step& step) {
         facts_.title_of(first.id), node.pods.back().item == node.pods.front().item ? "" : " and others",
         node.offer.type->name, name_of(node.offer.offering.market), node.offer.per_hour.to_usd(2), planned.nodes.size(),
         pods, planned.per_hour.to_usd(2), planned.gap * 100);
-    const ClaimName name = launch(node.offer, first.id.uid, std::move(reason), step);
+    const ClaimName name = new_claim(*node.offer.pool);
+    launch(name, node.offer, first.id.uid, {}, std::move(reason), step);
     FreeCapacity capacity = nodes_.empty(nodes_.side_of(*tables_.claims.find(name)));
     for (const auto& [item, set, count] : node.pods) {
       const PodSet& placed = items[item]->pod_sets[static_cast<std::size_t>(set)];
@@ -240,6 +276,14 @@ std::optional<DemandUpdated::Item> Launches::affordable_part(const DemandUpdated
 
 void Launches::cover_demand() {
   plans_.end_lapsed_plans();
+  // What a gang gave back may be enough for one that was considered before it.
+  do {
+    rolled_back_ = false;
+    cover_demand_once();
+  } while (rolled_back_);
+}
+
+void Launches::cover_demand_once() {
   std::vector<const DemandUpdated::Item*> order, open;
   for (const auto& [uid, item] : tables_.demand) order.push_back(&item);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
@@ -265,6 +309,8 @@ void Launches::cover_demand() {
       }
     }
   }
+  std::erase_if(step.capacities, [&](const auto& entry) { return !is_launching(*tables_.claims.find(entry.first)); });
+  step.usage = facts_.usage();
   const auto provide_one = [&](const DemandUpdated::Item& item) {
     if (provide(item, step)) return;
     const auto part = item.runs ? affordable_part(item, step) : std::nullopt;

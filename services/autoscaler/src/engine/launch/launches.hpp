@@ -2,6 +2,7 @@
 #include "facts.hpp"
 #include "instances/claims.hpp"
 #include "launch/fit.hpp"
+#include "launch/gang_launches.hpp"
 #include "launch/joint.hpp"
 #include "launch/new_nodes.hpp"
 #include "launch/offer.hpp"
@@ -23,7 +24,7 @@ namespace qm::autoscaler {
 class Launches {
  public:
   Launches(State& state, const Facts& facts, Claims& claims, const Offers& offers, Plans& plans, const NewNodes& nodes,
-           const JointPlanner& joint)
+           GangLaunches& gangs, const JointPlanner& joint)
       : state_(state),
         options_(state.options),
         tables_(state.tables),
@@ -32,6 +33,7 @@ class Launches {
         offers_(offers),
         plans_(plans),
         nodes_(nodes),
+        gangs_(gangs),
         joint_(joint) {}
 
   /// Launches instances for the demand, gang by gang.
@@ -44,17 +46,24 @@ class Launches {
     CapacityByClaim capacities;
     std::map<std::string, Usage> usage;
     std::int64_t launches = 0;
-    std::set<std::pair<std::vector<PodSet>, std::string>> hopeless = {};  ///< pods without an offer, by zone
+    std::set<std::pair<std::vector<PodSet>, std::string>> hopeless =
+        {};  ///< pods without an offer, by zone: limits and capacity only shrink
   };
   using Items = JointPlanner::Items;
+  void cover_demand_once();
   Cover review(const DemandUpdated::Item& item);
   [[nodiscard]] CapacityByClaim capacity_of_launches() const;
   bool provide(const DemandUpdated::Item& item, Step& step);
-  bool provide_all(const DemandUpdated::Item& item, Step& step);
+  enum class Provided { kYes, kNoOffer, kLater };
+  Provided provide_all(const DemandUpdated::Item& item, Step& step);
   /// Shares starting instances, and its own idle ones; false = they do not fit all of its pods.
   bool share(const DemandUpdated::Item& item, Step& step);
   [[nodiscard]] CapacityByClaim own_capacity(const DemandUpdated::Item& item, const Step& step) const;
-  ClaimName launch(const Offer& offer, const WorkloadUid& uid, std::string reason, Step& step);
+  [[nodiscard]] Plan new_plan(const WorkloadUid& uid) const;
+  [[nodiscard]] ClaimName new_claim(const Pool& pool);
+  /// Launches one instance of the offer; `id`: of the launch of a gang with several nodes, else empty.
+  void launch(const ClaimName& name, const Offer& offer, const WorkloadUid& uid, const std::string& id,
+              std::string reason, Step& step);
   /// Launches instances for items that are planned together, and returns those that still lack some.
   [[nodiscard]] Items launch_together(const Items& items, Step& step);
   [[nodiscard]] std::optional<DemandUpdated::Item> affordable_part(const DemandUpdated::Item& item,
@@ -68,7 +77,9 @@ class Launches {
   const Offers& offers_;
   Plans& plans_;
   const NewNodes& nodes_;
+  GangLaunches& gangs_;
   const JointPlanner& joint_;
+  bool rolled_back_ = false;  ///< in this pass over the demand
 };
 
 }  // namespace qm::autoscaler

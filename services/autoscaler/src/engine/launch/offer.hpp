@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/autoscaler/engine.hpp"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -18,6 +19,13 @@ struct Usage {
   /// "NodePool p has the limit nvidia.com/gpu 16: 12 in use, 8 more needed", for the resource that exceeds its limit.
   [[nodiscard]] std::string limit_text(const Pool& pool, const Usage& in_use) const;
 };
+
+/// The offering, and what a wider refusal held with it: its type in all zones, its zone for all types, and its market.
+[[nodiscard]] inline std::array<Offering, 4> held_with(const Offering& o) {
+  constexpr const char* kAll = "*";
+  return {o, Offering{o.type, kAll, o.market, o.group}, Offering{kAll, o.zone, o.market, o.group},
+          Offering{kAll, kAll, o.market, o.group}};
+}
 
 /// Instances of one kind that can be requested from a pool.
 struct Offer {

@@ -110,10 +110,7 @@ std::optional<HourlyRate> Offers::price(const InstanceType& t, const Offering& o
   return t.on_demand;
 }
 
-bool Offers::lacks_capacity(const Offering& offering) const {
-  const Instant* until = tables_.blocked.find(offering);
-  return until != nullptr && *until > state_.now;
-}
+bool Offers::lacks_capacity(const Offering& offering) const { return alternative(offering, 0).held; }
 
 std::vector<Offers::Priced> Offers::available(const Pool& pool, const InstanceType& t,
                                               const std::vector<PodSet>& sets) const {
@@ -210,6 +207,17 @@ std::string Offers::missing_values(const Pool& pool, const std::vector<Candidate
   return {};
 }
 
+Alternative Offers::alternative(const Offering& offering, std::int64_t nano_usd_hour) const {
+  Alternative out{nano_usd_hour, 0, offering.market == Market::kSpot ? 1 : 0, false};
+  for (const Offering& wider : held_with(offering)) {
+    const Outage* outage = tables_.blocked.find(wider);
+    if (outage == nullptr) continue;
+    out.still_out_milli = std::max(out.still_out_milli, still_out_milli(*outage, state_.now, options_.memory));
+    out.held |= outage->until > state_.now;
+  }
+  return out;
+}
+
 std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
                                       std::string* why, const std::string& zone) const {
   const std::vector<const Pool*> pools = pools_in_order();
@@ -220,7 +228,8 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
   std::string contested, inflexible;
   for (const Pool* pool : pools) {
     std::vector<Candidate> fitting;
-    std::optional<Offer> best;
+    std::vector<Offer> offers;
+    std::vector<Alternative> alternatives;
     const auto in_use = usage.find(pool->name);
     const auto labels = nodes_.chosen_labels(*pool, sets);
     if (!labels) {
@@ -241,10 +250,6 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
         fitting.push_back({t, offering.zone, offering.market});
         Usage after = in_use == usage.end() ? Usage{} : in_use->second;
         after.add(*t, nodes);
-        // Each node costs its price and the node price.
-        const auto cost_of = [&](const Offer& offer) {
-          return offer.per_hour.nano() + offer.nodes * options_.node_price.nano();
-        };
         if (nodes > options_.max_launches) {
           large = true;
         } else if (!after.beyond(*pool).empty()) {
@@ -254,15 +259,17 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
           const auto [known, first] = limited.try_emplace(key, least, "");
           if (first || least < known->second.first)
             known->second = {least, after.limit_text(*pool, in_use == usage.end() ? Usage{} : in_use->second)};
-        } else if (lacks_capacity(offering)) {
-          blocked = true;
         } else {
-          const Money price_of_all = Money::nano(rate->per_hour.nano() * nodes);
-          Offer offer{pool, t, std::move(offering), nodes, price_of_all, *labels};
-          if (!best || cost_of(offer) < cost_of(*best)) best = std::move(offer);
+          const Money cost = Money::nano(rate->per_hour.nano() * nodes);
+          // Each node costs its price and the node price.
+          alternatives.push_back(alternative(offering, cost.nano() + nodes * options_.node_price.nano()));
+          blocked |= alternatives.back().held;
+          offers.push_back({pool, t, std::move(offering), nodes, cost, *labels});
         }
       }
     }
+    std::optional<Offer> best;
+    if (const auto ranks = ranked(alternatives); !ranks.empty()) best = std::move(offers[ranks.front()]);
     const std::string missing = best ? missing_values(*pool, fitting) : std::string();
     if (!missing.empty() && options_.strict_min_values) {
       inflexible = fmt::format("NodePool {} needs minValues {}", pool->name, missing);

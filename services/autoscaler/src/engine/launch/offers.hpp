@@ -2,6 +2,7 @@
 #include "facts.hpp"
 #include "launch/new_nodes.hpp"
 #include "launch/offer.hpp"
+#include "qm/autoscaler/gang_launch/alternatives.hpp"
 #include "state.hpp"
 
 #include <map>
@@ -43,6 +44,7 @@ class Offers {
     std::string zone;
     Market market = Market::kOnDemand;
   };
+  [[nodiscard]] Alternative alternative(const Offering& offering, std::int64_t nano_usd_hour) const;
   [[nodiscard]] std::string no_pool() const;
   [[nodiscard]] std::string unready_pools() const;
   [[nodiscard]] static std::string missing_values(const Pool& pool, const std::vector<Candidate>& fitting);

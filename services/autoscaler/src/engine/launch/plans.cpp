@@ -17,7 +17,7 @@ void Plans::withdraw(const WorkloadUid& uid) {
   if (plan->promised_attempt > 0) {
     state_.out.promises.push_back({{uid, plan->promised_attempt}, plan->ready_by, plan->claims, true});
   }
-  if (plan->fruitless == 0 || !tables_.demand.contains(uid)) {
+  if ((plan->fruitless == 0 && plan->refusals == 0) || !tables_.demand.contains(uid)) {
     tables_.plans.erase(uid);
   } else if (plan->promised_attempt > 0) {
     tables_.plans.edit(uid).promised_attempt = 0;
@@ -28,6 +28,16 @@ void Plans::pause(const WorkloadUid& uid) {
   Plan& p = tables_.plans.edit(uid);
   p.not_before = state_.now + options_.pause * (1 << std::min(p.fruitless, 5));
   ++p.fruitless;
+  p.refusal.clear();
+  withdraw(uid);
+}
+
+void Plans::delay(const WorkloadUid& uid, const std::string& reason) {
+  constexpr int kDoublings = 3;
+  Plan& p = tables_.plans.edit(uid);
+  p.not_before = state_.now + options_.launch_retry * (1 << std::min(p.refusals, kDoublings));
+  ++p.refusals;
+  p.refusal = reason;
   withdraw(uid);
 }
 

@@ -15,6 +15,8 @@ class Plans {
   /// The gang's instances are idle and it is still pending: more of the same would not help. Placement knows more
   /// constraints.
   void pause(const WorkloadUid& uid);
+  /// A launch for the gang failed for a reason that says nothing about other offerings: it is repeated after a while.
+  void delay(const WorkloadUid& uid, const std::string& reason);
   /// Ends plans whose demand has disappeared.
   void end_lapsed_plans();
 

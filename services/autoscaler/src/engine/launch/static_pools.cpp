@@ -32,10 +32,14 @@ void StaticPools::keep_replicas() {
   auto in_use = facts_.usage();
   // The limit is per step: launches at the same time count, so that a step without new inputs launches nothing.
   std::int64_t launches = 0;
-  for (const auto& [name, c] : tables_.claims) launches += c.requested == state_.now && c.for_uid.empty() ? 1 : 0;
+  std::map<std::string, std::int64_t> delayed;  // refused for an unknown reason: not replaced at once
+  for (const auto& [name, c] : tables_.claims) {
+    launches += c.requested == state_.now && c.for_uid.empty() ? 1 : 0;
+    if (c.for_uid.empty() && c.retry_at && *c.retry_at > state_.now) ++delayed[c.pool];
+  }
   for (const auto& [pool_name, count] : have) {
     const Pool& pool = *tables_.pools.find(pool_name);
-    for (std::int64_t n = count; n < pool.replicas; ++n, ++launches) {
+    for (std::int64_t n = count + delayed[pool_name]; n < pool.replicas; ++n, ++launches) {
       if (launches >= options_.max_launches) {
         state_.more_launches = true;
         return;

@@ -16,15 +16,16 @@ struct ClusterIdentity {
   friend auto operator<=>(const ClusterIdentity&, const ClusterIdentity&) = default;
 };
 
-/// One instance to launch.
+/// One instance to launch, or the instances of a gang.
 struct PlannedInstance {
-  std::string claim, pool, instance_type;
-  std::string zone;          ///< empty = the zone with the most free addresses
-  std::string architecture;  ///< "x86_64" or "arm64"
+  std::string claim, pool, instance_type;  ///< the claim, or the id of the launch
+  std::string zone;                        ///< empty = the zone with the most free addresses
+  std::string architecture;                ///< "x86_64" or "arm64"
   Accelerator accelerator = Accelerator::kNone;
   bool spot = false;
   Labels labels;
   std::vector<Taint> taints;
+  std::int64_t count = 1;  ///< instances in one request: all in one subnet, all in the reservation or none
 };
 
 /// The parameters of RunInstances for an instance of a class, without its client token. Equal arguments give equal

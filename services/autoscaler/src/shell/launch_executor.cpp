@@ -1,0 +1,260 @@
+// Launches of single claims and of gangs, each idempotent: a claim's name is the name of its NodeClaim and a client token,
+// and so is the id of a launch.
+//
+//   gang: NodeClaims -> one request for n instances -> a tag with its claim for each -> statuses -> the outcome
+//         fewer than n came -> they are terminated, the NodeClaims deleted -> the outcome is a refusal
+//   A crash at any step repeats the intent from the start: every step finds what it has done.
+#include "qm/autoscaler/gang_launch/launch.hpp"
+#include "qm/autoscaler/shell.hpp"
+#include "qm/base/crash_point.hpp"
+#include "qm/cloud/errors.hpp"
+#include "qm/kube/errors.hpp"
+
+#include <algorithm>
+
+namespace qm::autoscaler {
+namespace {
+
+std::string class_of(const Json& want) {
+  const std::string& name = want["class"].string();
+  return name.empty() ? "default" : name;
+}
+
+Json node_claim(const Json& want, const std::string& claim, const std::string& shard) {
+  const auto requirement = [](std::string_view key, const std::string& value) {
+    return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({value})}});
+  };
+  Json requirements = Json::array({requirement(words::kInstanceType, want["type"].string()),
+                                   requirement(words::kCapacityType, want["spot"].boolean() ? "spot" : "on-demand")});
+  if (!want["zone"].string().empty()) requirements.push_back(requirement(words::kZone, want["zone"].string()));
+  Json labels = want["labels"];
+  labels.set(words::kNodePool, want["pool"].string());
+  labels.set(kOwnerTag, shard);
+  return Json::object(
+      {{"apiVersion", "karpenter.sh/v1"},
+       {"kind", "NodeClaim"},
+       {"metadata",
+        Json::object({{"name", claim},
+                      {"labels", std::move(labels)},
+                      {"annotations", Json::object({{"quartermaster.dev/reason", want["reason"].string()}})}})},
+       {"spec", Json::object({{"requirements", std::move(requirements)},
+                              {"taints", want["taints"]},
+                              {"nodeClassRef", Json::object({{"group", "karpenter.k8s.aws"},
+                                                             {"kind", "EC2NodeClass"},
+                                                             {"name", class_of(want)}})}})}});
+}
+
+bool is_alive(const cloud::Instance& instance) {
+  return instance.state != "shutting-down" && instance.state != "terminated";
+}
+
+std::vector<std::string> claims_of(const Json& want) {
+  std::vector<std::string> out;
+  for (const Json& claim : want["claims"].items()) out.push_back(claim.string());
+  if (out.empty()) out.push_back(want["claim"].string());
+  return out;
+}
+
+/// The launches that a refusal concerns. What the class of a NodePool does not allow cannot be launched from it; a code
+/// that is not in the table of errors says nothing about other launches.
+Refusal refusal_of(const Error& error) {
+  const auto code = cloud::service_code(error);
+  if (code.empty() || error.field.starts_with("spec.")) {
+    if (error.field == "capacity") return Refusal::kCapacity;
+    return error.field.starts_with("spec.") ? Refusal::kOffering : Refusal::kLaunch;
+  }
+  const auto kind = cloud::classify(code);
+  if (kind.error_class != cloud::ErrorClass::kCapacity) return Refusal::kLaunch;
+  switch (kind.scope) {
+    case cloud::ErrorScope::kType:
+      return Refusal::kType;
+    case cloud::ErrorScope::kZone:
+      return Refusal::kZone;
+    case cloud::ErrorScope::kMarket:
+      return Refusal::kMarket;
+    case cloud::ErrorScope::kAccount:
+      return Refusal::kAccount;
+    case cloud::ErrorScope::kCall:
+    case cloud::ErrorScope::kOffering:
+      break;
+  }
+  return Refusal::kCapacity;
+}
+
+/// After a lost response, or when nothing was processed, the same request is sent again.
+bool is_repeated(const Error& error) {
+  return error.code == Code::kUnknown || (error.retryable() && error.field != "capacity");
+}
+
+tl::unexpected<Error> again(const Error& error) {
+  return fail(error.retryable() ? error : Error{Code::kUnavailable, error.message, {}, {}});
+}
+
+}  // namespace
+
+Status Executor::create_node_claim(const Json& want, const std::string& claim) {
+  auto created = kube_.create(kube::resources::kNodeClaims, "", node_claim(want, claim, shard_));
+  if (created || created.error().code == Code::kAlreadyExists) return {};
+  // Missing permissions are final for the claim: its reason shows them, and the demand is planned again after a
+  // back-off.
+  const Error error = created.error().with_context("NodeClaim " + claim);
+  return fail(error.code == Code::kPermissionDenied ? error : kube::for_start(error));
+}
+
+void Executor::show_launched(const std::string& claim, const cloud::Instance& instance) {
+  const Json condition = Json::object({{"type", "Launched"}, {"status", "True"}, {"reason", "Launched"}});
+  (void)kube_.merge_patch(
+      kube::resources::kNodeClaims, "", claim,
+      Json::object({{"status", Json::object({{"providerID", fmt::format("aws:///{}/{}", instance.zone, instance.id)},
+                                             {"nodeName", instance.private_dns},
+                                             {"conditions", Json::array({condition})}})}}),
+      "status");
+}
+
+service::Outcome Executor::launch_failed(const Json& want, const std::string& error, Refusal refusal) {
+  for (const auto& claim : claims_of(want)) (void)kube_.remove(kube::resources::kNodeClaims, "", claim, {});
+  Json members = Json::array();
+  for (const auto& claim : claims_of(want)) members.push_back(Json::object({{"claim", claim}, {"instance", ""}}));
+  return {Json::object({{"claim", want["claim"].string()},
+                        {"instance", ""},
+                        {"error", error},
+                        {"refusal", name_of(refusal)},
+                        {"members", std::move(members)}})
+              .dump()};
+}
+
+Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
+  QM_ASSIGN(const Json want, Json::parse(intent.payload));
+  const std::string claim = want["claim"].string();
+  QM_CRASH_POINT("autoscaler.before_nodeclaim");
+  QM_TRY(create_node_claim(want, claim));
+  Json answer = Json::object({{"claim", claim}, {"instance", ""}, {"error", ""}});
+  // Its instance is found by its tag.
+  if (driver_ == Driver::kKarpenter) return service::Outcome{answer.set("pending", true).dump()};
+
+  QM_CRASH_POINT("autoscaler.before_launch");
+  auto launched = launch_instances(want);
+  QM_CRASH_POINT("autoscaler.after_launch");
+  if (!launched) {
+    if (is_repeated(launched.error())) return again(launched.error());
+    return launch_failed(want, launched.error().message, refusal_of(launched.error()));
+  }
+  const auto alive = std::ranges::find_if(*launched, is_alive);
+  const auto& instance = alive == launched->end() ? launched->front() : *alive;
+  show_launched(claim, instance);
+  return service::Outcome{answer.set("instance", instance.id).dump()};
+}
+
+Result<cloud::InstanceRequest> Executor::request_for(const Json& want) const {
+  if (!parameters_)
+    return fail(
+        Error{Code::kInvalid, "no EC2NodeClasses are read, so that nothing can be launched", "spec.nodeClassRef", {}});
+  const std::string& launch = want["launch"].string();
+  PlannedInstance planned;
+  planned.claim = launch.empty() ? want["claim"].string() : launch;
+  planned.count = static_cast<std::int64_t>(claims_of(want).size());
+  planned.pool = want["pool"].string();
+  planned.instance_type = want["type"].string();
+  planned.zone = want["zone"].string();
+  planned.spot = want["spot"].boolean();
+  planned.architecture = architecture_of(planned.instance_type);
+  planned.accelerator = accelerator_of(planned.instance_type);
+  for (const auto& [key, value] : want["labels"].members()) planned.labels[key] = value.string();
+  for (const Json& taint : want["taints"].items())
+    planned.taints.push_back({taint["key"].string(), taint["value"].string(), taint["effect"].string()});
+  QM_ASSIGN(auto request, parameters_(class_of(want), planned));
+  request.count = static_cast<int>(planned.count);
+  request.tags[std::string(kOwnerTag)] = shard_;
+  if (!launch.empty()) {
+    request.tags[std::string(kLaunchTag)] = launch;
+    request.tags.erase(std::string(words::kNodeClaimTag));
+  }
+  request.client_token = client_token(shard_, planned.claim);
+  return request;
+}
+
+// As EC2 answers a repeated token: the instances, even if they were terminated since. Lists of the cloud are delayed: an
+// instance that was launched a moment ago may be missing.
+Result<std::vector<cloud::Instance>> Executor::launched_before(const std::string& token) {
+  return aws_.describe_instances({}, {{"client-token", {token}}});
+}
+
+// The parameters of a repeated launch may differ: the class was resolved again in between. Then EC2 refuses the token,
+// and the instances of the first launch are looked up.
+Result<std::vector<cloud::Instance>> Executor::launch_instances(const Json& want) {
+  const auto request = request_for(want);
+  auto launched =
+      request ? aws_.run_instances(*request) : Result<std::vector<cloud::Instance>>(tl::unexpected(request.error()));
+  if (launched) return launched;
+  const auto code = cloud::service_code(launched.error());
+  const bool mismatch = code == "IdempotentParameterMismatch";
+  if (request && !mismatch && code != "IdempotentInstanceTerminated") return launched;
+  const std::string& launch = want["launch"].string();
+  QM_ASSIGN(auto before, launched_before(client_token(shard_, launch.empty() ? want["claim"].string() : launch)));
+  // One request launched all of them: a shorter list is not complete yet.
+  if (before.size() >= claims_of(want).size()) return before;
+  if (mismatch || !before.empty()) return fail(Error{Code::kUnavailable, launched.error().message, {}, {}});
+  return launched;
+}
+
+Status Executor::terminate_all(const std::vector<std::string>& instances) {
+  if (instances.empty()) return {};
+  QM_CRASH_POINT("autoscaler.before_gang_rollback");
+  auto done = aws_.terminate_instances(instances);
+  QM_CRASH_POINT("autoscaler.after_gang_rollback");
+  if (!done && done.error().code != Code::kNotFound) return again(done.error().with_context("roll back a launch"));
+  return {};
+}
+
+Result<service::Outcome> Executor::launch_gang(const store::IntentRow& intent) {
+  QM_ASSIGN(const Json want, Json::parse(intent.payload));
+  const auto claims = claims_of(want);
+  QM_CRASH_POINT("autoscaler.before_gang_nodeclaims");
+  for (const auto& claim : claims) {
+    QM_TRY(create_node_claim(want, claim));
+    QM_CRASH_POINT("autoscaler.after_gang_nodeclaim");
+  }
+  QM_CRASH_POINT("autoscaler.before_gang_launch");
+  const auto launched = launch_instances(want);
+  QM_CRASH_POINT("autoscaler.after_gang_launch");
+  if (!launched) {
+    if (is_repeated(launched.error())) return again(launched.error());
+    return launch_failed(want, launched.error().message, refusal_of(launched.error()));
+  }
+  std::vector<LaunchedInstance> came;
+  for (const auto& instance : *launched) came.push_back({instance.id, is_alive(instance)});
+  const LaunchAnswer answer = match(came, claims.size());
+  if (answer.partial) {
+    QM_TRY(terminate_all(answer.alive));
+    const auto why = fmt::format("{} of {} instances came, and were terminated", answer.alive.size(), claims.size());
+    return launch_failed(want, why, Refusal::kCapacity);
+  }
+  return name_members(want, claims, answer, *launched);
+}
+
+// The claim of an instance is its tag, as of one that was launched alone.
+Result<service::Outcome> Executor::name_members(const Json& want, const std::vector<std::string>& claims,
+                                                const LaunchAnswer& answer,
+                                                const std::vector<cloud::Instance>& launched) {
+  Json members = Json::array();
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    const std::string& id = answer.instances[i];
+    const auto instance = std::ranges::find_if(launched, [&](const auto& one) { return one.id == id; });
+    auto tagged = aws_.create_tags({id}, {{std::string(words::kNodeClaimTag), claims[i]},
+                                          {"Name", fmt::format("{}/{}", want["pool"].string(), claims[i])}});
+    QM_CRASH_POINT("autoscaler.after_gang_tag");
+    if (!tagged) {
+      const Error& error = tagged.error();
+      // An instance that was launched a moment ago may not be known yet.
+      if (error.code == Code::kNotFound || is_repeated(error)) return again(error);
+      QM_TRY(terminate_all(answer.alive));
+      return launch_failed(want, error.message, Refusal::kLaunch);
+    }
+    show_launched(claims[i], *instance);
+    members.push_back(Json::object({{"claim", claims[i]}, {"instance", id}}));
+  }
+  return service::Outcome{
+      Json::object({{"launch", want["launch"].string()}, {"error", ""}, {"members", std::move(members)}}).dump()};
+}
+
+}  // namespace qm::autoscaler
