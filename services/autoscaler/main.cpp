@@ -45,6 +45,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   replica->guard(options);
   autoscaler::Options engine_options;
   engine_options.strict_min_values = cluster_settings.strict_min_values;
+  engine_options.node_price = cluster_settings.node_price;
   service::Host host(options,
                      std::make_unique<autoscaler::Shell>(
                          std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), engine_options),

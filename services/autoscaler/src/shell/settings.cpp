@@ -1,6 +1,22 @@
 #include "qm/autoscaler/settings.hpp"
 
 namespace qm::autoscaler {
+namespace {
+
+settings::Kind<Money> usd_per_hour() {
+  const auto read = [](const std::string& text) -> std::optional<Money> {
+    const auto money = Money::parse_usd(text);
+    return money && *money >= Money() ? std::optional(*money) : std::nullopt;
+  };
+  const auto write = [](const Money& money) { return money.to_usd(2); };
+  return {{.type = settings::Type::kText,
+           .allowed = "US dollars an hour, such as 0.05",
+           .pattern = R"(^[0-9]+(\.[0-9]{1,9})?$)"},
+          read,
+          write};
+}
+
+}  // namespace
 
 const settings::Table<Settings>& settings_table() {
   using namespace settings;
@@ -24,6 +40,8 @@ const settings::Table<Settings>& settings_table() {
        choice<bool>({{"strict", true}, {"best-effort", false}}, "strict, or best-effort to launch without"),
        at(cluster, &ClusterSettings::strict_min_values),
        "Launches for which the instance types that fit have fewer values than minValues of the NodePool."},
+      {"node-price", usd_per_hour(), at(cluster, &ClusterSettings::node_price),
+       "Price that is added for each instance where launches are compared, for DaemonSets, addresses and launch calls."},
       {"scaling", text("auto, quartermaster, karpenter, none, or the name of another controller"),
        at(cluster, &ClusterSettings::scaling),
        "Owner of scaling in a namespace that names none; none only explains what would be launched."}};

@@ -2,7 +2,9 @@
 #include "qm/autoscaler/node_class/launch_parameters.hpp"
 
 #include "account.hpp"
+#include "qm/cloud/aws.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/http/http.hpp"
 #include "qm/testing/testing.hpp"
 
 #include <gmock/gmock.h>
@@ -210,6 +212,48 @@ TEST(LaunchParameters, OfTheReferenceManifests) {
   EXPECT_EQ(training->block_devices.at(0).throughput_mib, 1000);
   EXPECT_EQ(training->image_id, "ami-3");
   EXPECT_THAT(training->user_data, Not(HasSubstr("shellscript")));
+}
+
+/// The parameters of RunInstances as EC2 receives them, without user data, client token and tags of the cluster.
+std::map<std::string, std::string> received(const cloud::InstanceRequest& request) {
+  std::string body;
+  cloud::AwsOptions options;
+  options.endpoint = "http://127.0.0.1:1";
+  options.access_key = options.secret_key = "test";
+  options.outside.send = [&](const std::string&, const http::Request& sent, std::chrono::milliseconds) {
+    body = sent.body;
+    return Result<http::Response>(http::Response{400, {}, "<Response/>"});
+  };
+  EXPECT_FALSE(cloud::Aws(options).run_instances(request));
+  auto out = http::parse_form(body);
+  std::erase_if(out, [](const auto& field) {
+    return field.first == "UserData" || field.first == "ClientToken" || field.first.starts_with("TagSpecification.");
+  });
+  return out;
+}
+
+// S-188, S-190: the launch has the fields of the class, with these values, and no others.
+TEST(LaunchParameters, OfTheReferenceManifestsAreAllThatEc2Receives) {
+  const auto dir = qm::testing::shared_dir();
+  if (!dir || !std::filesystem::exists(*dir + "/manifests")) GTEST_SKIP() << "QM_SHARED has no manifests";
+  const auto of = [&](const std::string& file) {
+    auto has = account();
+    for (auto& subnet : has.subnets) subnet.tags = {{"karpenter.sh/discovery", "my-cluster"}};
+    has.subnets[2].tags["network-type"] = "private";
+    for (auto& group : has.security_groups) group.tags = {{"karpenter.sh/discovery", "my-cluster"}};
+    has.subnets.back().vpc = "vpc-1";
+    const auto read =
+        std::get<config::NodeClass>(config::load_path(*dir + "/manifests/" + file).objects.at(0).typed);
+    EXPECT_EQ(read.role, "KarpenterNodeRole-my-cluster");
+    const auto request = parameters(read, has, machine_of("p5.48xlarge"));
+    EXPECT_TRUE(request) << request.error().to_string();
+    for (const auto& [key, value] : read.tags) EXPECT_EQ(request->tags.at(key), value);
+    return received(*request);
+  };
+  using Fields = std::map<std::string, std::string>;
+  const std::string disk = "BlockDeviceMapping.1.";
+  EXPECT_EQ(of("004-ec2nodeclass-gpu-optimized.yaml"), (Fields{}));
+  EXPECT_EQ(of("004-ec2nodeclass-gpu-training.yaml"), (Fields{}));
 }
 
 }  // namespace launch_parameters_test

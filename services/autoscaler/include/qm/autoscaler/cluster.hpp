@@ -21,6 +21,7 @@ struct ClusterSettings {
   std::string scaling = "auto";   ///< owner if the namespace names none: auto, quartermaster, karpenter, none, ...
   bool alone = false;             ///< observe=cluster: pods and nodes are read here, no other service publishes them
   bool strict_min_values = true;  ///< min-values=strict: minValues of a NodePool are not relaxed
+  Money node_price{};             ///< node-price: added to the price of each instance where launches are compared
   Driver driver = Driver::kEc2;   ///< driver=karpenter: another controller launches instances for NodeClaims
 };
 
