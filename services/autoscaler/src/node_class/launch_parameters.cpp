@@ -1,6 +1,8 @@
 // The parameters of one launch: image, subnet, security groups, reservation, volumes and tags.
 #include "qm/autoscaler/node_class/launch_parameters.hpp"
 
+#include "qm/autoscaler/gang_launch/reservations.hpp"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -70,20 +72,16 @@ Result<std::vector<std::string>> groups_for(const ResolvedClass& resolved, const
                  "tag a security group of that VPC");
 }
 
-/// The reservation with the most free instances in the zone; null if none fits. Spot capacity has none.
-const cloud::CapacityReservation* reservation_for(const ResolvedClass& resolved, const PlannedInstance& planned) {
+/// The reservation for all instances, by the calendar; null if none fits. Spot capacity has none.
+const cloud::CapacityReservation* reserved_for(const ResolvedClass& resolved, const PlannedInstance& planned) {
   if (planned.spot) return nullptr;
-  const cloud::CapacityReservation* best = nullptr;
-  for (const cloud::CapacityReservation& one : resolved.reservations) {
-    const bool fits = one.instance_type == planned.instance_type && one.available >= planned.count &&
-                      (planned.zone.empty() || one.zone == planned.zone);
-    // Blocks are paid in advance and end: capacity that is on demand anyway comes first.
-    const auto rank = [](const cloud::CapacityReservation& r) {
-      return std::pair(r.kind != "capacity-block", r.available);
-    };
-    if (fits && (best == nullptr || rank(one) > rank(*best))) best = &one;
-  }
-  return best;
+  std::vector<Reservation> calendar;
+  for (const cloud::CapacityReservation& one : resolved.reservations)
+    calendar.push_back(
+        {one.id, one.instance_type, one.zone, one.kind == "capacity-block", one.start, one.end, one.available});
+  const auto found =
+      reservation_for(calendar, {}, {planned.instance_type, planned.zone, planned.count, planned.at, std::nullopt});
+  return found ? &resolved.reservations[static_cast<std::size_t>(*found - calendar.data())] : nullptr;
 }
 
 std::vector<cloud::BlockDevice> devices_of(const NodeClass& node_class) {
@@ -149,7 +147,7 @@ Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved, 
   const NodeClass& node_class = resolved.node_class;
   // Without a zone, that of a reservation is the best.
   PlannedInstance placed = planned;
-  const cloud::CapacityReservation* reservation = reservation_for(resolved, planned);
+  const cloud::CapacityReservation* reservation = reserved_for(resolved, planned);
   if (reservation != nullptr && placed.zone.empty()) placed.zone = reservation->zone;
   cloud::InstanceRequest out;
   QM_ASSIGN(out.image_id, image_for(resolved, placed));

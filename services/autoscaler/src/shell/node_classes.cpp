@@ -237,7 +237,9 @@ Result<cloud::InstanceRequest> NodeClassWatch::launch_parameters(const std::stri
   if (entry == entries_.end()) return fail(Code::kInvalid, "EC2NodeClass {} was deleted", node_class);
   ClusterIdentity cluster = options_.cluster;
   cluster.kubernetes_version = version_;
-  auto request = autoscaler::launch_parameters(entry->second.resolved, cluster, planned);
+  PlannedInstance dated = planned;
+  dated.at = clock_.now();
+  auto request = autoscaler::launch_parameters(entry->second.resolved, cluster, dated);
   if (request) count_launch(entry->second.resolved, *request);
   return request;
 }

@@ -28,7 +28,7 @@ TEST(GangLaunch, AllOrNone) {
   EXPECT_EQ(step({kEnded, kEnded, kRefused, kRefused}).phase, LaunchPhase::kClosed);
 }
 
-TEST(GangLaunch, AMemberInUseStaysAndALateOneGoes) {
+TEST(GangLaunch, AMemberInUseStaysAndALateOneIsTerminated) {
   const auto late = step({kInUse, kRefused, kLate});
   EXPECT_EQ(late.phase, LaunchPhase::kRollBack);
   EXPECT_EQ(late.terminate, Indexes{2});
@@ -47,8 +47,8 @@ TEST(GangLaunch, EndsWholeOrEmptyWhateverHappens) {
       for (const auto i : step.terminate) members[i] = kEnded;
       for (const auto i : step.cancel) members[i] = kRefused;
     };
-    for (const auto& [who, what] : events) {
-      auto& member = members[static_cast<std::size_t>(who) % n];
+    for (const auto& [index, what] : events) {
+      auto& member = members[static_cast<std::size_t>(index) % n];
       if (what == 0 && member == kRequested) member = kLaunched;
       if (what == 1 && member == kRequested) member = kRefused;
       if (what == 2 && member == kRefused) member = kLate;

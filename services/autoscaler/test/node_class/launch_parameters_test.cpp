@@ -170,6 +170,31 @@ TEST(LaunchParameters, AReservationDeterminesTheZoneAndIsNotForSpot) {
   planned.spot = false;
   has.reservations[1].available = 0;
   EXPECT_TRUE(parameters(node_class, has, planned)->capacity_block);
+  // All instances of a gang, and not in the 40 minutes before the block ends.
+  planned.count = 64;
+  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "cr-block");
+  EXPECT_EQ(parameters(node_class, has, planned)->count, 64);
+  planned.count = 65;
+  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "");
+  planned.count = 1;
+  has.reservations[0].end = planned.at + std::chrono::minutes(41);
+  EXPECT_TRUE(parameters(node_class, has, planned)->capacity_block);
+  planned.at += std::chrono::minutes(1);
+  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "");
+}
+
+TEST(LaunchParameters, TheInstancesOfAGangAreInOneSubnetWithEnoughAddresses) {
+  auto has = account();
+  auto planned = machine_of("p5.48xlarge");
+  const auto one = parameters(class_of(), has, planned);
+  for (auto& subnet : has.subnets) subnet.free_addresses = subnet.id == one->subnet ? 3 : 4;
+  planned.count = 4;
+  EXPECT_NE(parameters(class_of(), has, planned)->subnet, one->subnet);
+  planned.count = 5;
+  const auto full = parameters(class_of(), has, planned);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().field, "capacity");
+  EXPECT_THAT(full.error().message, HasSubstr("no subnet has 5 free addresses"));
 }
 
 TEST(LaunchParameters, UserDataAndTagsAreBounded) {

@@ -49,6 +49,21 @@ TEST(CrashPoints, EachOfTheAutoscalerIsSurvived) {
         "<MinSize>0</MinSize><MaxSize>9</MaxSize><DesiredCapacity>1</DesiredCapacity><Instances></Instances></member>"
         "</AutoScalingGroups></DescribeAutoScalingGroupsResult></R>");
     rig.ec2.set("SetDesiredCapacity", "<R/>");
+    // A gang: whole, and with a part that is rolled back.
+    rig.ec2.set("RunInstances",
+                "<R><instancesSet>" + instance_xml("i-8", "") + instance_xml("i-7", "") + "</instancesSet></R>");
+    rig.ec2.set("CreateTags", "<R/>");
+    if (dies_at(point, rig, rig.gang)) unseen.erase(point);
+    const Json whole = rig.run(rig.gang);
+    EXPECT_EQ(whole["members"].at(0)["instance"].string(), "i-7") << point;
+    EXPECT_EQ(whole["members"].at(1)["instance"].string(), "i-8") << point;
+    EXPECT_EQ(rig.kube.objects.size(), 2U) << point;
+    rig.kube.objects.clear();
+    rig.ec2.set("RunInstances", "<R><instancesSet>" + instance_xml("i-8", "", "terminated") + instance_xml("i-7", "") +
+                                    "</instancesSet></R>");
+    if (dies_at(point, rig, rig.gang)) unseen.erase(point);
+    EXPECT_EQ(rig.run(rig.gang)["error"].string(), "1 of 2 instances came, and were terminated") << point;
+    EXPECT_TRUE(rig.kube.objects.empty()) << point;
     const store::IntentRow resize{"group/g/7", "group.size", "group/g", 0, R"({"group":"g","size":3})"};
     if (dies_at(point, rig, resize)) unseen.erase(point);
     EXPECT_EQ(rig.run(resize)["error"].string(), "") << point;

@@ -144,6 +144,9 @@ struct Rig {
   store::IntentRow launch{
       "launch/p-1", "instance.launch", "p-1", 0,
       R"({"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"z1","spot":true,"labels":{"a":"b"},"taints":[],"reason":"why"})"};
+  store::IntentRow gang{
+      "launch/p-1x2", "gang.launch", "p-1x2", 0,
+      R"({"launch":"p-1x2","claims":["p-1","p-2"],"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"z1","spot":false,"labels":{},"taints":[],"reason":"why"})"};
   store::IntentRow terminate{"terminate/p-1/5", "instance.terminate", "p-1", 0, R"({"claim":"p-1","instance":"i-1"})"};
 
   Rig() {

@@ -38,6 +38,8 @@ struct CapacityReservation {
   std::string kind, state;                                     ///< "default" or "capacity-block"; "active", ...
   std::int64_t available = 0;                                  ///< instances
   Tags tags;
+  Instant start{};
+  std::optional<Instant> end = {};  ///< none = until it is canceled
 };
 
 struct PlacementGroup {

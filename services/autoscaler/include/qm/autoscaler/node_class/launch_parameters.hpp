@@ -25,6 +25,7 @@ struct PlannedInstance {
   bool spot = false;
   Labels labels;
   std::vector<Taint> taints;
+  Instant at{};            ///< of the launch: a reservation must be usable then
   std::int64_t count = 1;  ///< instances in one request: all in one subnet, all in the reservation or none
 };
 
