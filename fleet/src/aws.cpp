@@ -12,11 +12,6 @@
 namespace qm::fleet {
 namespace {
 
-std::int64_t host_utc() {
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::seconds>(wall).count();
-}
-
 /// The fault that the world injects into this call, in the format of each service.
 Answered<void> check_api_fault(World& world, const std::string& service) {
   switch (world.api_fault(service)) {
@@ -35,6 +30,43 @@ Answered<void> check_api_fault(World& world, const std::string& service) {
 /// "Sat, 21 Nov 2026 09:14:29 GMT".
 std::string http_date(std::int64_t utc_seconds) {
   return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(static_cast<std::time_t>(utc_seconds)));
+}
+
+constexpr int kSessionSeconds = 3600, kAgentSeconds = 6 * 3600;
+
+AwsReply sts(const AwsCall& call, std::int64_t utc) {
+  AwsXml xml;
+  if (call.action == "GetCallerIdentity") {
+    xml.leaf("UserId", AwsAccount::kOwner).leaf("Account", AwsAccount::kOwner);
+    return xml.leaf("Arn", "arn:aws:iam::000000000000:root").str();
+  }
+  if (call.action != "AssumeRoleWithWebIdentity") {
+    return refuse(400, "InvalidAction", "Could not find operation {}", call.action);
+  }
+  for (const char* name : {"RoleArn", "RoleSessionName", "WebIdentityToken"}) {
+    if (call.param(name).empty()) return refuse(400, "ValidationError", "{} is missing", name);
+  }
+  FLEET_ASSIGN(const int seconds, call.number("DurationSeconds", kSessionSeconds, 900, 43'200));
+  const auto& arn = call.param("RoleArn");
+  const auto slash = arn.rfind('/');
+  if (!arn.starts_with("arn:") || slash == std::string::npos) {
+    return refuse(400, "ValidationError", "{} is invalid", arn);
+  }
+  const auto role = arn.substr(slash + 1);
+  const auto keys = session_keys(role, utc + seconds);
+  xml.open("Credentials").leaf("AccessKeyId", keys.access_key).leaf("SecretAccessKey", keys.secret_key);
+  xml.leaf("SessionToken", keys.token);
+  xml.leaf("Expiration", aws_instant(from_micros(keys.expires_utc_s * 1'000'000))).close();
+  xml.open("AssumedRoleUser").leaf("AssumedRoleId", "AROA:" + call.param("RoleSessionName"));
+  xml.leaf("Arn",
+           fmt::format("arn:aws:sts::{}:assumed-role/{}/{}", AwsAccount::kOwner, role, call.param("RoleSessionName")));
+  return xml.close().str();
+}
+
+/// The agent of EKS Pod Identity: the token of the pod for keys.
+http::Response pod_identity(const http::Request& request, std::int64_t utc) {
+  if (request.headers.get("Authorization").empty()) return http::text(401, "Access denied: no token");
+  return http::json(200, agent_answer(session_keys("pod", utc + kAgentSeconds), utc).dump());
 }
 
 /// EventBridge's envelope of an instance event.
@@ -86,6 +118,10 @@ struct AwsApi::Impl {
     FLEET_ASSIGN(const AwsCall call, read_aws_call(request, utc, service));
     FLEET_TRY(check_api_fault(world, service));
     if (service == "sqs") return queues.handle(call);
+    if (service == "sts") {
+      FLEET_ASSIGN(const std::string inner, sts(call, utc));
+      return aws_response(call, inner, request_id);
+    }
     const auto held = world.lock();
     if (service == "ssm") return account.ssm(call);
     FLEET_ASSIGN(const std::string inner, service == "ec2"   ? ec2.handle(call)
@@ -122,6 +158,7 @@ void AwsApi::set_hidden(Duration hidden) {
 http::Answer AwsApi::handle(const http::Request& request) {
   const auto utc = impl_->options.utc_seconds();
   const auto request_id = fmt::format("00000000-0000-4000-8000-{:012x}", ++impl_->requests);
+  if (request.method == "GET" && request.target == "/v1/credentials") return pod_identity(request, utc);
   std::string service;
   auto done = impl_->dispatch(request, utc, request_id, service);
   auto out = done ? std::move(*done) : http::Answer(aws_refusal(service, done.error(), request_id));

@@ -14,7 +14,7 @@ inline constexpr const char* kPlainImage = "ami-00000000";
 
 /// The AWS side of the simulated fleet: EC2, Auto Scaling, SQS, IAM and SSM on one port, in the dialects of the real services.
 ///
-/// Every request is verified as the real services do: Signature Version 4 with the known key, its date within five
+/// Every request is verified as the real services do: Signature Version 4 with a known key (aws_keys.hpp), its date within five
 /// minutes of the system clock (never of domain time). The scope of the signature names the service.
 ///
 /// EC2           RunInstances (all or nothing between MinCount and MaxCount, client tokens kept for a day of domain
@@ -22,6 +22,8 @@ inline constexpr const char* kPlainImage = "ami-00000000";
 ///               DescribeInstanceTypes, DescribeSpotPriceHistory, CreateFleet (aws_fleets.hpp), launch templates
 ///               (aws_templates.hpp), and what the account has for a launch (aws_account.hpp), which RunInstances checks as EC2 does
 /// IAM, SSM      instance profiles, parameters with the ids of images (aws_account.hpp)
+/// STS           AssumeRoleWithWebIdentity (unsigned; any token is accepted), GetCallerIdentity; session keys expire in
+///               wall time. GET /v1/credentials is the agent of EKS Pod Identity.
 /// Auto Scaling  CreateAutoScalingGroup, DescribeAutoScalingGroups, SetDesiredCapacity,
 ///               TerminateInstanceInAutoScalingGroup; a lost member is replaced, a lack of capacity retried
 /// SQS           CreateQueue, GetQueueUrl, SendMessage, ReceiveMessage, DeleteMessage; visibility and long polls run

@@ -47,9 +47,12 @@ tl::unexpected<Refusal> not_signed(const std::string& service, std::string_view 
 
 Answered<void> check_signature(const http::Request& request, const cloud::Authorization& auth,
                                std::int64_t utc_seconds) {
-  if (auth.access_key != kAwsKey) {
-    return not_signed(auth.service, "InvalidClientTokenId", "The security token included in the request is invalid.");
+  const std::string token(request.headers.get("X-Amz-Security-Token"));
+  const auto secret = secret_of(auth.access_key, token, utc_seconds);
+  if (!secret && secret.error().reason == "ExpiredToken" && auth.service == "ec2") {
+    return refuse(400, "RequestExpired", "Request has expired.");  // the code of EC2 for expired keys too
   }
+  if (!secret) return not_signed(auth.service, secret.error().reason, secret.error().message);
   cloud::SigningInput in;
   in.method = request.method;
   const auto mark = request.target.find('?');
@@ -58,7 +61,8 @@ Answered<void> check_signature(const http::Request& request, const cloud::Author
   in.body = request.body;
   in.region = auth.region;
   in.service = auth.service;
-  in.access_key = in.secret_key = kAwsKey;
+  in.access_key = auth.access_key;
+  in.secret_key = *secret;
   in.amz_date = request.headers.get("X-Amz-Date");
   std::set<std::string> covered;
   for (const auto& name : auth.signed_headers) {
@@ -66,7 +70,8 @@ Answered<void> check_signature(const http::Request& request, const cloud::Author
     in.headers.emplace_back(name, std::string(request.headers.get(name)));
   }
   const auto signed_at = utc_of(in.amz_date);
-  if (!covered.contains("host") || !covered.contains("x-amz-date") || !signed_at ||
+  if (!covered.contains("host") || !covered.contains("x-amz-date") ||
+      (!token.empty() && !covered.contains("x-amz-security-token")) || !signed_at ||
       !in.amz_date.starts_with(auth.date)) {
     return not_signed(auth.service, "IncompleteSignature",
                       "'Host' and 'X-Amz-Date' must be signed, and the date be that of the credential.");
@@ -139,7 +144,7 @@ Answered<AwsCall> read_aws_call(const http::Request& request, std::int64_t utc_s
   const std::string_view target = request.headers.get("X-Amz-Target");
   constexpr std::string_view kSqsTarget = "AmazonSQS.", kSsmTarget = "AmazonSSM.";
   static const std::map<std::string, std::string> kVersions = {
-      {"2016-11-15", "ec2"}, {"2011-01-01", "autoscaling"}, {"2010-05-08", "iam"}};
+      {"2016-11-15", "ec2"}, {"2011-01-01", "autoscaling"}, {"2010-05-08", "iam"}, {"2011-06-15", "sts"}};
   AwsCall call;
   call.authority = request.headers.get("Host");
   if (target.starts_with(kSqsTarget)) {
@@ -154,6 +159,8 @@ Answered<AwsCall> read_aws_call(const http::Request& request, std::int64_t utc_s
     call.action = call.param("Action");
   }
   service = auth ? auth->service : call.service;
+  // Its proof is the token inside.
+  if (!auth && service == "sts" && call.action == "AssumeRoleWithWebIdentity") return call;
   if (!auth) return not_signed(service, "MissingAuthenticationToken", "Request is missing Authentication Token");
   FLEET_TRY(check_signature(request, *auth, utc_seconds));
   if (request.method != "POST") return refuse(405, "MethodNotAllowed", "Only POST is understood.");

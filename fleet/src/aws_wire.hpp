@@ -1,4 +1,5 @@
 #pragma once
+#include "aws_keys.hpp"
 #include "qm/base/json.hpp"
 #include "qm/base/time.hpp"
 #include "qm/http/http.hpp"
@@ -89,8 +90,6 @@ AwsReply aws_page(const AwsCall& call, const AwsPaging& paging, const Items& ite
   return xml.str();
 }
 
-/// The one key that calls are signed with, its name and its secret.
-inline constexpr const char* kAwsKey = "test";
 /// The call inside a request with a valid signature; else the error of the addressed service. `service` is set as
 /// soon as it is known, so that a refusal can use its format.
 Answered<AwsCall> read_aws_call(const http::Request& request, std::int64_t utc_seconds, std::string& service);

@@ -1,5 +1,6 @@
 #include "imds.hpp"
 
+#include "aws_keys.hpp"
 #include "text.hpp"
 
 namespace qm::fleet {
@@ -7,6 +8,7 @@ namespace {
 
 constexpr const char* kTtlHeader = "X-aws-ec2-metadata-token-ttl-seconds";
 constexpr std::int64_t kLongestTtl = 21600;
+constexpr std::int64_t kKeySeconds = 6 * 3600;
 constexpr std::size_t kMostTokens = 100'000;
 
 http::Response page(int status, std::string_view title) {
@@ -51,6 +53,12 @@ std::optional<std::string> Imds::read(const Instance& i, const std::string& path
                                               {"local-ipv4", i.private_ip},
                                               {"placement/availability-zone", i.zone},
                                               {"placement/region", world_.options().region}};
+  const std::string roles = "iam/security-credentials/";
+  if (!i.profile.empty()) {  // the role has the name of its profile
+    facts[roles] = i.profile;
+    const auto now = host_utc();
+    facts[roles + i.profile] = agent_answer(session_keys(i.profile, now + kKeySeconds), now).pretty();
+  }
   for (const auto& [key, value] : i.tags) facts["tags/instance/" + key] = value;
   if (i.spot_notice) {
     const std::string noticed = to_rfc3339(*i.spot_notice), deadline = to_rfc3339(*i.spot_deadline);

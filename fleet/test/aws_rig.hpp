@@ -45,6 +45,7 @@ class AwsApiTest : public ::testing::Test {
     cloud::AwsOptions out;
     out.endpoint = "http://fleet:1";
     out.access_key = out.secret_key = "test";
+    out.adaptive = false;  // its sleeps would not advance any clock
     out.outside.send = [this](const std::string&, const http::Request& request,
                               std::chrono::milliseconds) -> Result<http::Response> {
       ++calls;

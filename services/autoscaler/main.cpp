@@ -18,10 +18,15 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(const auto chosen, autoscaler::settings_table().read(settings.extra));
   const autoscaler::ClusterSettings& cluster_settings = chosen.cluster;
   const bool karpenter = cluster_settings.driver == autoscaler::Driver::kKarpenter;
-  const auto keys = cloud::AwsOptions::from_environment();
-  if (!keys && !karpenter) return fail(keys.error());  // Karpenter has credentials of its own
-  auto aws_options = keys ? *keys : cloud::AwsOptions{};
-  if (!chosen.aws.empty()) aws_options.endpoint = chosen.aws;
+  // Karpenter has credentials of its own. Next to it ours are optional, and the role of the node is not meant for us.
+  auto aws_options = cloud::AwsOptions::from_environment(!karpenter);
+  const auto keys = aws_options.credentials->keys();
+  if (!keys && !karpenter) return fail(keys.error());
+  log::info("AWS credentials", {{"source", keys ? aws_options.credentials->source() : "none"}});
+  if (!chosen.aws.empty()) {
+    aws_options.endpoint = chosen.aws;
+    aws_options.service_endpoints.clear();
+  }
   cloud::Aws aws(aws_options);
   QM_ASSIGN(auto kube_options, kube::find_server(settings.kube));
   QM_ASSIGN(auto authority, autoscaler::certificate_authority(kube_options));

@@ -117,7 +117,7 @@ TEST_F(WrongInput, EachServiceReportsEachErrorOnce) {
   }
   for (const auto* name : {"qm-autoscaler", "qm-cost"})
     expect_each_once(program(name) + kNowhere + " --config " + bad_yaml_);
-  expect_each_once("env -u AWS_ACCESS_KEY_ID " + program("qm-autoscaler") + kNowhere);
+  expect_each_once("env -u AWS_ACCESS_KEY_ID AWS_EC2_METADATA_DISABLED=true " + program("qm-autoscaler") + kNowhere);
   expect_each_once(program("qm-admission") + " --grpc 127.0.0.1:0 --http 127.0.0.1:0");
 }
 

@@ -1,23 +1,21 @@
 #include "qm/cloud/aws.hpp"
 
+#include "endpoints.hpp"
+#include "qm/base/parse.hpp"
 #include "services.hpp"
+#include "text.hpp"
 
-#include <cstdlib>
 #include <set>
 
 namespace qm::cloud {
 namespace {
 
 constexpr int kMaxPages = 10'000;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
+constexpr std::int64_t kMaxAttempts = 20;
 
 }  // namespace
 
-Result<AwsOptions> AwsOptions::from_environment() {
+AwsOptions AwsOptions::from_environment(bool instance_metadata, const Environment& environment) {
   AwsOptions out;
   for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION"}) {
     if (auto region = environment(name); !region.empty()) {
@@ -25,17 +23,18 @@ Result<AwsOptions> AwsOptions::from_environment() {
       break;
     }
   }
-  out.endpoint = environment("AWS_ENDPOINT_URL");
-  out.session_token = environment("AWS_SESSION_TOKEN");
-  const std::pair<const char*, std::string*> needed[] = {{"AWS_ACCESS_KEY_ID", &out.access_key},
-                                                         {"AWS_SECRET_ACCESS_KEY", &out.secret_key}};
-  for (const auto& [name, value] : needed) {
-    *value = environment(name);
-    if (value->empty()) {
-      return fail(Error{Code::kInvalid, fmt::format("{} is not set", name), name,
-                        "set it to the key of a role that may run and end instances"});
-    }
+  read_endpoints(environment, out);
+  out.adaptive = lower(environment("AWS_RETRY_MODE")) != "standard";
+  if (const auto most = whole_number(environment("AWS_MAX_ATTEMPTS")); most && *most >= 1 && *most <= kMaxAttempts) {
+    out.max_attempts = static_cast<int>(*most);
   }
+  if (auto file = environment("AWS_CA_BUNDLE"); !file.empty()) out.ca_file = std::move(file);
+  CredentialOptions credentials;
+  credentials.environment = environment;
+  credentials.sts_origin = endpoint_of(out, "sts").origin;
+  credentials.instance_metadata = instance_metadata;
+  credentials.ca_file = out.ca_file;
+  out.credentials = std::make_shared<Credentials>(std::move(credentials));
   return out;
 }
 

@@ -36,6 +36,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"EntityAlreadyExists", kConflict},
     {"ExpiredToken", kRefused},
     {"ExpiredTokenException", kRefused},
+    {"IDPCommunicationError", kTransient},
     {"IDPRejectedClaim", kRefused},
     {"IdempotentInstanceTerminated", kConflict},
     {"IdempotentParameterMismatch", kConflict},

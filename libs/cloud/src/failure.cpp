@@ -48,6 +48,7 @@ Code code_of(const Failure& f, const ErrorKind& kind) {
 
 FailureClass failure_class(int status, std::string_view code) {
   if (std::ranges::find(kSkew, code) != kSkew.end()) return FailureClass::kClockSkew;
+  if (code == "ExpiredToken" || code == "ExpiredTokenException") return FailureClass::kExpiredKeys;
   switch (classify(code, status).error_class) {
     case ErrorClass::kCapacity:
       return FailureClass::kCapacity;

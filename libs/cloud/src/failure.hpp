@@ -15,6 +15,7 @@ enum class FailureClass {
   kThrottled,  ///< refused without processing; retry later
   kTransient,  ///< a failure of the service: the request may or may not have taken effect
   kClockSkew,  ///< refused for the date of the signature, if the clocks differ
+  kExpiredKeys,
 };
 
 /// A parsed response of 400 and up: in the form of EC2, of the Query protocol or of SQS.

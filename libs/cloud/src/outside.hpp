@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/cloud/aws.hpp"
+#include "qm/cloud/outside.hpp"
 
 #include <string>
 

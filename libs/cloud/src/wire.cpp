@@ -80,19 +80,21 @@ Form& Form::add_filters(const Filters& filters) {
 
 Wire::Wire(AwsOptions options) : options_(std::move(options)), budget_(options_.retry_budget) {
   options_.outside = with_defaults(std::move(options_.outside), options_.ca_file);
-  while (options_.endpoint.ends_with('/')) options_.endpoint.pop_back();
 }
 
-std::string Wire::origin_of(const std::string& service) const {
-  if (!options_.endpoint.empty()) return options_.endpoint;
-  const std::string_view domain = options_.region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
-  if (service == kIam) {
-    return fmt::format("https://iam.{}{}", options_.region.starts_with("cn-") ? options_.region + "." : "", domain);
+Result<Keys> Wire::keys() const {
+  if (!options_.access_key.empty() || options_.credentials == nullptr) {
+    return Keys{options_.access_key, options_.secret_key, options_.session_token, {}};
   }
-  return fmt::format("https://{}.{}.{}", service, options_.region, domain);
+  return options_.credentials->keys();
 }
 
-http::Request Wire::signed_request(const Call& call, const std::string& origin) const {
+RateLimiter& Wire::limiter_of(const std::string& service) {
+  const std::lock_guard lock(limiters_mutex_);
+  return limiters_.try_emplace(service, options_.outside.now()).first->second;
+}
+
+http::Request Wire::signed_request(const Call& call, const Endpoint& endpoint, const Keys& keys) const {
   http::Request request;
   request.method = "POST";
   request.target = "/";
@@ -102,20 +104,19 @@ http::Request Wire::signed_request(const Call& call, const std::string& origin) 
   in.method = request.method;
   in.path = request.target;
   in.body = call.body;
-  // IAM is one service for all regions: its signatures name the region of its own.
-  in.region = call.service == kIam && !options_.region.starts_with("cn-") ? "us-east-1" : options_.region;
+  in.region = endpoint.region;
   in.service = call.service;
-  in.access_key = options_.access_key;
-  in.secret_key = options_.secret_key;
+  in.access_key = keys.access_key;
+  in.secret_key = keys.secret_key;
   in.amz_date = amz_date(options_.outside.utc_seconds() + clock_offset_s_.load());
   const auto sign_and_send = [&](const char* name, const std::string& value) {
     in.headers.emplace_back(name, value);
     request.headers.set(name, value);
   };
   sign_and_send("Content-Type", call.content_type);
-  sign_and_send("Host", origin.substr(origin.find("://") + 3));
+  sign_and_send("Host", endpoint.origin.substr(endpoint.origin.find("://") + 3));
   sign_and_send("X-Amz-Date", in.amz_date);
-  if (!options_.session_token.empty()) sign_and_send("X-Amz-Security-Token", options_.session_token);
+  if (!keys.session_token.empty()) sign_and_send("X-Amz-Security-Token", keys.session_token);
   if (!call.target.empty()) sign_and_send("X-Amz-Target", call.target);
   request.headers.set("Authorization", authorization_header(in));
   return request;
@@ -130,13 +131,17 @@ struct Wire::Attempt {
 };
 
 Wire::Attempt Wire::attempt_once(const Call& call) {
-  const auto origin = origin_of(call.service);
-  auto answer = options_.outside.send(origin, signed_request(call, origin),
-                                      std::chrono::milliseconds(options_.timeout_ms) + call.extra_time);
   Attempt out;
+  const auto signing = keys();
+  if (!signing) {  // the source has made its own attempts
+    out.error = signing.error().with_context("AWS credentials");
+    return out;
+  }
+  const auto endpoint = endpoint_of(options_, call.service);
+  auto answer = send(call, endpoint, *signing);
   if (!answer) {
     const auto code = answer.error().code;
-    out.error = answer.error().with_context(origin);
+    out.error = answer.error().with_context(endpoint.origin);
     // The HTTP client returns kUnavailable only if the request cannot have arrived.
     out.may_be_done = code == Code::kUnknown || code == Code::kDeadlineExceeded;
     if (out.may_be_done || code == Code::kUnavailable) {
@@ -153,8 +158,30 @@ Wire::Attempt Wire::attempt_once(const Call& call) {
   out.error = failure.error();
   out.kind = failure.kind;
   out.may_be_done = failure.kind == FailureClass::kTransient;
-  if (failure.kind == FailureClass::kClockSkew && !correct_clock(*answer)) out.kind = FailureClass::kFinal;
+  if (failure.kind == FailureClass::kClockSkew && !correct_clock(*answer)) {
+    // EC2 reports expired keys by the code of an expired signature.
+    out.kind = failure.code == "RequestExpired" ? FailureClass::kExpiredKeys : FailureClass::kFinal;
+  }
+  if (out.kind == FailureClass::kExpiredKeys) {
+    const bool others = options_.credentials != nullptr && options_.credentials->reject(signing->access_key);
+    if (!others) out.kind = FailureClass::kFinal;
+  }
   return out;
+}
+
+/// At the rate that the service accepts.
+Result<http::Response> Wire::send(const Call& call, const Endpoint& endpoint, const Keys& keys) {
+  auto* const limiter = options_.adaptive ? &limiter_of(call.service) : nullptr;
+  if (limiter != nullptr) {
+    if (const auto wait = limiter->take(options_.outside.now()); wait > wait.zero()) options_.outside.sleep(wait);
+  }
+  auto answer = options_.outside.send(endpoint.origin, signed_request(call, endpoint, keys),
+                                      std::chrono::milliseconds(options_.timeout_ms) + call.extra_time);
+  if (limiter != nullptr && answer) {
+    const bool throttled = answer->status >= 400 && read_failure(*answer).kind == FailureClass::kThrottled;
+    limiter->on_response(options_.outside.now(), throttled);
+  }
+  return answer;
 }
 
 /// True if the service's clock differs so much that the signature's date explains the refusal.
@@ -167,7 +194,7 @@ bool Wire::correct_clock(const http::Response& response) {
 
 Result<std::string> Wire::call(const Call& call) {
   bool may_be_done = false;
-  bool clock_corrected = false;
+  bool clock_corrected = false, keys_renewed = false;
   for (int failures = 0;;) {
     auto attempt = attempt_once(call);
     if (attempt.body) {
@@ -176,6 +203,10 @@ Result<std::string> Wire::call(const Call& call) {
     }
     if (attempt.kind == FailureClass::kClockSkew && !clock_corrected) {
       clock_corrected = true;
+      continue;
+    }
+    if (attempt.kind == FailureClass::kExpiredKeys && !keys_renewed) {
+      keys_renewed = true;
       continue;
     }
     // A definite response is valid even after a lost one: the client token or the idempotence of the call ensures

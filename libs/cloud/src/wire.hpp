@@ -1,6 +1,8 @@
 #pragma once
+#include "endpoints.hpp"
 #include "failure.hpp"
 #include "qm/cloud/aws.hpp"
+#include "rate_limiter.hpp"
 #include "xml.hpp"
 
 #include <atomic>
@@ -56,8 +58,10 @@ class Wire {
  private:
   struct Attempt;
   Attempt attempt_once(const Call& call);
-  [[nodiscard]] http::Request signed_request(const Call& call, const std::string& origin) const;
-  [[nodiscard]] std::string origin_of(const std::string& service) const;
+  Result<http::Response> send(const Call& call, const Endpoint& endpoint, const Keys& keys);
+  [[nodiscard]] http::Request signed_request(const Call& call, const Endpoint& endpoint, const Keys& keys) const;
+  [[nodiscard]] Result<Keys> keys() const;
+  RateLimiter& limiter_of(const std::string& service);
   bool correct_clock(const http::Response& response);
   bool take_retry();
   void refund(int tokens);
@@ -66,6 +70,8 @@ class Wire {
   std::atomic<std::int64_t> clock_offset_s_{0};
   std::mutex budget_mutex_;
   int budget_;
+  std::mutex limiters_mutex_;
+  std::map<std::string, RateLimiter> limiters_;  ///< by service
 };
 
 }  // namespace qm::cloud

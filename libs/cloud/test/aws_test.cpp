@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <map>
 
 namespace qm::cloud {
 namespace aws_test {
@@ -54,23 +54,24 @@ TEST(Aws, WithoutAnEndpointTheServicesOwnAreUsed) {
 }
 
 TEST(Aws, OptionsComeFromTheEnvironment) {
-  for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
-                           "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"}) {
-    unsetenv(name);
-  }
-  setenv("AWS_ACCESS_KEY_ID", "a", 1);
-  const auto missing = AwsOptions::from_environment();
-  ASSERT_FALSE(missing);
-  EXPECT_EQ(missing.error().code, Code::kInvalid);
-  EXPECT_EQ(missing.error().field, "AWS_SECRET_ACCESS_KEY");
-  setenv("AWS_SECRET_ACCESS_KEY", "b", 1);
-  setenv("AWS_DEFAULT_REGION", "eu-west-1", 1);
-  setenv("AWS_ENDPOINT_URL", "http://x:1", 1);
-  const auto got = AwsOptions::from_environment();
-  ASSERT_TRUE(got);
-  EXPECT_EQ(got->region, "eu-west-1");
-  EXPECT_EQ(got->endpoint, "http://x:1");
-  EXPECT_EQ(got->secret_key, "b");
+  std::map<std::string, std::string> variables = {
+      {"AWS_ACCESS_KEY_ID", "a"},         {"AWS_SECRET_ACCESS_KEY", "b"}, {"AWS_DEFAULT_REGION", "eu-west-1"},
+      {"AWS_ENDPOINT_URL", "http://x:1"}, {"AWS_RETRY_MODE", "standard"}, {"AWS_MAX_ATTEMPTS", "9"},
+      {"AWS_CA_BUNDLE", "/ca.pem"}};
+  const auto environment = [&](const char* name) { return variables[name]; };
+  const auto got = AwsOptions::from_environment(true, environment);
+  EXPECT_EQ(got.region, "eu-west-1");
+  EXPECT_EQ(got.endpoint, "http://x:1");
+  EXPECT_EQ(got.credentials->keys()->secret_key, "b");
+  EXPECT_FALSE(got.adaptive);
+  EXPECT_EQ(got.max_attempts, 9);
+  EXPECT_EQ(got.ca_file, "/ca.pem");
+  variables = {{"AWS_REGION", "us-west-2"}, {"AWS_DEFAULT_REGION", "eu-west-1"}};
+  const auto bare = AwsOptions::from_environment(false, environment);
+  EXPECT_EQ(bare.region, "us-west-2");
+  EXPECT_TRUE(bare.adaptive);
+  EXPECT_EQ(bare.max_attempts, 5);
+  EXPECT_EQ(bare.credentials->keys().error().field, "AWS_ACCESS_KEY_ID");
 }
 
 TEST(Aws, RunInstancesIsEncodedAndItsAnswerRead) {

@@ -158,6 +158,22 @@ TEST(Retry, TheBudgetIsSharedAndRefilledBySuccess) {
   EXPECT_TRUE(aws.describe_instances());  // five successes return the tokens for one retry
 }
 
+TEST(Retry, AThrottledServiceIsCalledAtTheRateThatItAccepts) {
+  Scripted cloud;
+  cloud.jitter = 0;  // only the waits of the rate
+  cloud.then_ec2_error(503, "RequestLimitExceeded").then(200, kNoInstances).then(200, kNoInstances).then(200, "<a/>");
+  auto options = cloud.options();
+  options.adaptive = true;
+  cloud.now += std::chrono::seconds(10);
+  Aws aws(options);
+  ASSERT_TRUE(aws.describe_instances());
+  ASSERT_TRUE(aws.describe_instances());
+  // After the jitter the retry waits for a token at the least rate, and the next call for one at the grown rate.
+  EXPECT_EQ(cloud.sleeps, (std::vector{milliseconds(0), milliseconds(2000), milliseconds(625)}));
+  ASSERT_TRUE(aws.describe_groups());
+  EXPECT_EQ(cloud.sleeps.size(), 3U) << "another service has its own rate";
+}
+
 TEST(Retry, ASkewedClockIsCorrectedOnceByTheDateHeader) {
   Scripted cloud;
   cloud.then_ec2_error(400, "RequestExpired", "Sat, 21 Nov 2026 10:14:29 GMT");

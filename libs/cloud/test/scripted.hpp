@@ -65,6 +65,7 @@ class Scripted {
     out.endpoint = "http://cloud:1";
     out.access_key = "key";
     out.secret_key = "secret";
+    out.adaptive = false;  // its waits have tests of their own
     out.outside = outside();
     return out;
   }

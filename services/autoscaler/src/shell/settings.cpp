@@ -27,7 +27,7 @@ const settings::Table<Settings>& settings_table() {
                       "ec2, or karpenter where Karpenter launches NodeClaims"),
        at(cluster, &ClusterSettings::driver), "Controller that launches instances."},
       {"aws", text("the URL of an endpoint"), at(&Settings::aws),
-       "Endpoint of EC2 instead of that of the region; keys are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."},
+       "Endpoint of all AWS services but STS instead of those that the environment names."},
       {"cluster-name", text("the name of the cluster, as in EKS"), at(&Settings::cluster_name),
        "Cluster that launched nodes join: in their user data, and in the tags of instances."},
       {"cluster-endpoint", text("the URL of the API server, as nodes reach it"), at(&Settings::cluster_endpoint),

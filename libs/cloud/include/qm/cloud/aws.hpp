@@ -1,7 +1,9 @@
 #pragma once
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
+#include "qm/cloud/credentials.hpp"
 #include "qm/cloud/fleet.hpp"
+#include "qm/cloud/outside.hpp"
 #include "qm/cloud/resources.hpp"
 #include "qm/cloud/sigv4.hpp"
 #include "qm/http/http.hpp"
@@ -17,26 +19,15 @@
 
 namespace qm::cloud {
 
-/// The external dependencies of a client, each replaceable, so that a test of retries neither sleeps nor uses random
-/// numbers. Empty members use the real implementation. Steady time controls the waits; UTC time only dates
-/// signatures. Domain time is never used, because the service checks the signature's date against its own wall clock.
-struct Outside {
-  /// Sends one request to an origin. The real implementation keeps connections open and applies the time limit of
-  /// the call.
-  std::function<Result<http::Response>(const std::string& origin, const http::Request& request,
-                                       std::chrono::milliseconds timeout)>
-      send;
-  std::function<SteadyInstant()> now;
-  std::function<void(SteadyDuration)> sleep;
-  std::function<double()> jitter;  ///< in [0, 1)
-  std::function<std::int64_t()> utc_seconds;
-};
-
 struct AwsOptions {
-  std::string endpoint;  ///< http://127.0.0.1:PORT for all services; empty = AWS itself
+  std::string endpoint;                                  ///< http://127.0.0.1:PORT for all services; empty = AWS itself
+  std::map<std::string, std::string> service_endpoints;  ///< by service, before `endpoint`: "ec2", "autoscaling", ...
   std::string region = "us-east-1";
-  std::string access_key, secret_key, session_token;
-  int max_attempts = 5;  ///< with full jitter, throttling and 5xx only
+  bool fips = false, dual_stack = false;              ///< of AWS's own endpoints
+  std::string access_key, secret_key, session_token;  ///< fixed keys, before `credentials`
+  std::shared_ptr<Credentials> credentials;           ///< shared by the clients of a process
+  int max_attempts = 5;                               ///< with full jitter, throttling and 5xx only
+  bool adaptive = true;                               ///< a throttled service is called at the rate that it accepts
   int timeout_ms = 10000;
   int page_size = 1000;  ///< of paged responses, 5 to 1000; or the maximum of the service, if that is lower
   /// Tokens for retries: each retry costs 5, each success returns some. When a service is down, all callers of one
@@ -45,9 +36,13 @@ struct AwsOptions {
   std::string ca_file = "/etc/ssl/certs/ca-certificates.crt";  ///< for https endpoints
   Outside outside;
 
-  /// Reads AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_ENDPOINT_URL. kInvalid names
-  /// the missing variable.
-  static Result<AwsOptions> from_environment();
+  /// Reads what the AWS SDKs read: AWS_REGION, AWS_DEFAULT_REGION, the variables of Credentials, AWS_ENDPOINT_URL and
+  /// AWS_ENDPOINT_URL_<SERVICE>, AWS_IGNORE_CONFIGURED_ENDPOINT_URLS, AWS_USE_FIPS_ENDPOINT,
+  /// AWS_USE_DUALSTACK_ENDPOINT, AWS_RETRY_MODE, AWS_MAX_ATTEMPTS, AWS_CA_BUNDLE. The credentials are not fetched.
+  ///
+  /// `instance_metadata`  false: the role of the instance is not used.
+  static AwsOptions from_environment(bool instance_metadata = true,
+                                     const Environment& environment = process_environment());
 };
 
 /// Filters of a Describe call, which must all match; the values of one are alternatives, '*' and '?' wildcards:
@@ -104,9 +99,10 @@ struct QueueMessage {
 /// A client of EC2, Auto Scaling, SQS, IAM and the Systems Manager: SigV4, pagination, retry with jitter, client tokens. Any thread.
 ///
 /// A call is retried after throttling. If a retry is harmless, it is also retried after a lost response or a 5xx.
-/// Waits are uniformly distributed over [0, 100 ms * 2^n], at most 5 s. If the service refuses the signature's date,
-/// the clock is corrected once by the Date header of the response. A capacity error is not retried: the caller tries
-/// other types and zones.
+/// Waits are uniformly distributed over [0, 100 ms * 2^n], at most 5 s; after throttling each call of that service also
+/// waits for its share of the accepted rate. If the service refuses the signature's date, the clock is corrected once by
+/// the Date header of the response; expired keys are fetched again once. A capacity error is not retried: the caller
+/// tries other types and zones.
 ///
 /// Fails    kExhausted: throttled in all attempts (field = "rate"), or InsufficientInstanceCapacity and similar
 ///          (field = "capacity"); kInvalid: the parameters, including a client token that was used with other
