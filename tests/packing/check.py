@@ -243,18 +243,23 @@ class Checker:
                     repelling[(own(a), zone)].add(p["uid"])
 
     def refused(self):
-        """A refused pod without zone constraints must fit on no new node."""
+        """A refused pod that no zone constraint concerns must fit on no new node."""
+        repelling = [(p["namespace"], a["selector"]) for p in self.problem["pods"] for a in p["pod_anti_affinity"] if a["key"] == ZONE]
         for uid in self.answer["errors"]:
             p = self.pods.get(uid)
             if p is None or any(c["key"] == ZONE for c in p["topology_spread"] + p["pod_affinity"] + p["pod_anti_affinity"]):
                 continue
             if not tolerated(p, self.pool.get("taints") or []):
                 continue
+            if any(space == p["namespace"] and selects(selector, p["labels"]) for space, selector in repelling):
+                continue
             for kind in self.types.values():
                 for o in kind["offerings"]:
                     labels = dict(self.pool.get("labels") or {})
                     labels.update({r["key"]: r["values"][0] for r in kind["requirements"] if r["op"] == "In"})
                     labels.update({ZONE: o["zone"], "karpenter.sh/capacity-type": o["capacity_type"]})
+                    if not all(holds(r, labels) for r in self.pool.get("requirements") or []):
+                        continue
                     if o["available"] and admits(p, labels) and not self.fits(kind, [p]):
                         self.fault(f"{uid} is refused, and {kind['name']} in {o['zone']} could hold it")
                         return

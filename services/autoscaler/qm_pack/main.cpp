@@ -21,6 +21,7 @@ struct Options {
   std::string input, out;
   double effort_s = 0;
   std::string node_price = "0";
+  Binding binding = Binding::kNominated;
 };
 
 /// "0.5" is a price; "1%" is a part of the price of the fast plan without a node price.
@@ -48,6 +49,7 @@ Status run(const Options& options) {
   const auto start = Clock::now();
   Effort effort;
   effort.node_price = node_price;
+  effort.binding = options.binding;
   if (options.effort_s > 0) {
     effort.stop = [&] { return seconds_since(start) >= options.effort_s; };
     effort.progress = [&] { return seconds_since(start) / options.effort_s; };
@@ -69,6 +71,10 @@ Status run(const Options& options) {
       "{} pods on {} nodes, price {:.4f}, cost {:.4f}, at most {:.2f} % above the optimum, {} unplaced, {:.3f} s\n",
       problem.pods.size() - plan.unplaced.size(), plan.nodes.size(), plan.price, plan.cost,
       plan.bound > 0 ? 100 * (plan.cost / plan.bound - 1) : 0, plan.unplaced.size(), seconds);
+  if (plan.stock) {
+    fmt::print("kube-scheduler alone binds {:.2f} %; of the plan for nominated nodes, price {:.4f}, {:.2f} %\n",
+               100 * plan.stock->share, plan.stock->nominated_price, 100 * plan.stock->nominated_share);
+  }
   return {};
 }
 
@@ -83,6 +89,11 @@ int main(int argc, char** argv) {
                                         CLI::AsNumberWithUnit::UNIT_OPTIONAL, "TIME"));
   app.add_option("--node-price", options.node_price,
                  "added to the cost for each node, per hour; 1% = of the price of a plan without it");
+  const std::map<std::string, Binding> bindings{{"nominated", Binding::kNominated}, {"stock", Binding::kStock}};
+  app.add_option("--scheduler", options.binding,
+                 "nominated (default): pods get status.nominatedNodeName; stock: kube-scheduler places them by itself, "
+                 "which needs more nodes")
+      ->transform(CLI::CheckedTransformer(bindings));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -1,6 +1,7 @@
 // One step takes a window of nodes, empties one to three of them, removes some pods from others, and inserts all these
 // pods again where the cost rises least. How much unused room counts, the order of the pods and small random omissions
 // vary from step to step. Simulated annealing accepts a step that costs a little more while the search is young.
+#include "random.hpp"
 #include "search.hpp"
 
 #include <algorithm>
@@ -48,14 +49,8 @@ class Improver {
   }
 
  private:
-  /// The xorshift generator of Marsaglia: a step draws some hundred numbers.
-  double uniform() {
-    random_ ^= random_ << 13;
-    random_ ^= random_ >> 7;
-    random_ ^= random_ << 17;
-    return static_cast<double>(random_ >> 11) * 0x1.0p-53;
-  }
-  std::size_t below(std::size_t n) { return static_cast<std::size_t>(uniform() * static_cast<double>(n)); }
+  double uniform() { return random_.uniform(); }
+  std::size_t below(std::size_t n) { return random_.below(n); }
 
   void choose_window() {
     window_.clear();
@@ -172,7 +167,7 @@ class Improver {
   const ImproveLimits& limits_;
   double cost_, best_cost_;
   double heat_ = 0;
-  std::uint64_t random_ = 0x2545f4914f6cdd1dULL;
+  Random random_{0};
   std::vector<std::size_t> window_;
   Nodes before_, opened_;
   std::vector<std::uint32_t> removed_;

@@ -244,12 +244,18 @@ Json answer_of(const Problem& problem, const Plan& plan) {
   }
   Json errors = Json::object();
   for (const auto& one : plan.unplaced) errors.set(problem.pods[one.pod].uid, one.reason);
-  return Json::object({{"policy", "price"},
-                       {"total_price", plan.price},
-                       {"cost", plan.cost},
-                       {"bound", plan.bound},
-                       {"errors", std::move(errors)},
-                       {"nodes", Json(std::move(nodes))}});
+  Json out = Json::object({{"policy", "price"},
+                           {"total_price", plan.price},
+                           {"cost", plan.cost},
+                           {"bound", plan.bound},
+                           {"errors", std::move(errors)},
+                           {"nodes", Json(std::move(nodes))}});
+  if (plan.stock) {
+    out.set("stock_scheduler", Json::object({{"share", plan.stock->share},
+                                             {"nominated_price", plan.stock->nominated_price},
+                                             {"nominated_share", plan.stock->nominated_share}}));
+  }
+  return out;
 }
 
 }  // namespace qm::autoscaler::pack

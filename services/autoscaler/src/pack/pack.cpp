@@ -3,6 +3,7 @@
 #include "bound/bound.hpp"
 #include "qm/autoscaler/pack/plan.hpp"
 #include "search.hpp"
+#include "stock_fleet.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +17,8 @@ constexpr std::size_t kPodsForAllRules = 5'000;  // more pods get less search fo
 constexpr std::size_t kPodsOfClass = 32;         // with so many equal pods, a greedy pass takes little time
 constexpr std::uint64_t kFastRounds = 24;        // of the bound
 constexpr double kFirstSearch = 0.3, kBoundSearch = 0.8,
-                 kLastSearch = 0.985;  // ends of the phases, as parts of the time
+                 kLastSearch = 0.985;   // ends of the phases, as parts of the time
+constexpr double kNominatedPart = 0.2;  // of the time, before the search for a plan for the stock scheduler
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 
 Nodes constructed(Model& model, NodeEditor& editor) {
@@ -64,6 +66,14 @@ double searched(Model& model, NodeEditor& editor, Nodes& nodes, const Effort& ef
   return bound;
 }
 
+Effort first_part(const Effort& effort) {
+  if (!effort.stop) return effort;
+  Effort out = effort;
+  out.stop = [&] { return effort.stop() || effort.progress() >= kNominatedPart; };
+  out.progress = [&] { return effort.progress() / kNominatedPart; };
+  return out;
+}
+
 std::int64_t preference(const Problem& problem, const std::vector<std::size_t>& pods, const Labels& labels) {
   std::int64_t sum = 0;
   for (const auto pod : pods) {
@@ -72,6 +82,12 @@ std::int64_t preference(const Problem& problem, const std::vector<std::size_t>& 
     }
   }
   return sum;
+}
+
+PlannedNode planned(const Offer& offer, std::vector<std::size_t> pods) {
+  PlannedNode out{offer.type, offer.offering, {}, std::move(pods)};
+  for (const auto& [key, value] : offer.labels) out.requirements.push_back({key, Operator::kIn, {value}});
+  return out;
 }
 
 /// Among the offers that hold the node's pods at its cost, the one that its pods prefer most; ties go to the first.
@@ -87,10 +103,7 @@ PlannedNode launched(const Problem& problem, Model& model, const Node& node, con
     const std::int64_t own = preference(problem, pods, offer.labels);
     if (best == model.offers.list.size() || own > most) best = number, most = own;
   }
-  const Offer& offer = model.offers.list[best];
-  PlannedNode out{offer.type, offer.offering, {}, std::move(pods)};
-  for (const auto& [key, value] : offer.labels) out.requirements.push_back({key, Operator::kIn, {value}});
-  return out;
+  return planned(model.offers.list[best], std::move(pods));
 }
 
 Status within_limits(const Problem& problem, const Plan& plan) {
@@ -105,6 +118,14 @@ Status within_limits(const Problem& problem, const Plan& plan) {
   };
   QM_TRY(check("cpu (milli-cores)", problem.pool.cpu_limit_milli, &InstanceType::cpu_milli));
   return check("memory (bytes)", problem.pool.memory_limit_bytes, &InstanceType::memory_bytes);
+}
+
+/// Orders the nodes, and fills the sums.
+void finish(const Problem& problem, double node_price, Plan& plan) {
+  std::ranges::sort(plan.nodes, {}, [](const PlannedNode& node) { return node.pods.front(); });
+  plan.price = 0;
+  for (const auto& node : plan.nodes) plan.price += problem.types[node.type].offerings[node.offering].price;
+  plan.cost = plan.price + node_price * static_cast<double>(plan.nodes.size());
 }
 
 Plan plan_of(const Problem& problem, Model& model, const Nodes& nodes) {
@@ -123,10 +144,38 @@ Plan plan_of(const Problem& problem, Model& model, const Nodes& nodes) {
     if (fresh) found->second = model.masks.offers(node.mask);
     out.nodes.push_back(launched(problem, model, node, found->second, std::move(pods)));
   }
-  std::ranges::sort(out.nodes, {}, [](const PlannedNode& node) { return node.pods.front(); });
-  for (const auto& node : out.nodes) out.price += problem.types[node.type].offerings[node.offering].price;
-  out.cost = out.price + model.node_price * static_cast<double>(out.nodes.size());
+  finish(problem, model.node_price, out);
   return out;
+}
+
+/// Replaces the nodes by such that suffice for the stock scheduler.
+Status adapt(const Problem& problem, Model& model, const Nodes& nodes, const Effort& effort, Plan& plan) {
+  StockScheduler scheduler(problem, model);
+  const Fleet nominated = fleet_of(model, nodes);
+  StockFit fit{0, plan.price, stock_share(scheduler, nominated)};
+  std::function<double()> progress;
+  if (effort.progress) {
+    progress = [&, start = effort.progress()] { return (effort.progress() - start) / std::max(1e-9, 1 - start); };
+  }
+  // The rule of Karpenter wastes room as the scheduler does.
+  NodeEditor editor(model);
+  const Fleet fewest = fleet_of(model, fewest_pods_first(model, editor, kNever));
+  QM_ASSIGN(const auto stock, stock_fleet(problem, model, scheduler, {nominated, fewest}, effort.stop, progress));
+  std::vector<std::vector<std::size_t>> pods(stock.fleet.size());
+  for (std::size_t pod = 0; pod < problem.pods.size(); ++pod) {
+    if (const auto node = stock.outcome.node_of[pod]; node != StockScheduler::kUnbound) pods[node].push_back(pod);
+  }
+  plan.nodes.clear();
+  Fleet used;
+  for (std::size_t i = 0; i < stock.fleet.size(); ++i) {
+    if (pods[i].empty()) continue;
+    used.push_back(stock.fleet[i]);
+    plan.nodes.push_back(planned(model.offers.list[used.back()], std::move(pods[i])));
+  }
+  finish(problem, model.node_price, plan);
+  fit.share = stock_share(scheduler, used);
+  plan.stock = fit;
+  return {};
 }
 
 }  // namespace
@@ -136,9 +185,11 @@ Result<Plan> pack(const Problem& problem, const Effort& effort) {
   QM_TRY(build(problem, effort.node_price, model));
   NodeEditor editor(model);
   Nodes nodes = constructed(model, editor);
-  const double bound = searched(model, editor, nodes, effort);
+  const bool stock = effort.binding == Binding::kStock;
+  const double bound = searched(model, editor, nodes, stock ? first_part(effort) : effort);
   Plan out = plan_of(problem, model, nodes);
   out.bound = std::min(bound, out.cost);
+  if (stock && !out.nodes.empty()) QM_TRY(adapt(problem, model, nodes, effort, out));
   QM_TRY(within_limits(problem, out));
   return out;
 }

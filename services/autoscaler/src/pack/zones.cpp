@@ -40,10 +40,13 @@ ZoneSet bit(std::size_t zone) { return ZoneSet{1} << zone; }
 
 class Chooser {
  public:
-  Chooser(const std::vector<ZonedPod>& pods, const std::vector<ZonedShape>& shapes, std::size_t zones)
+  /// `refused` pods are ignored.
+  Chooser(const std::vector<ZonedPod>& pods, const std::vector<ZonedShape>& shapes, std::size_t zones,
+          const std::vector<bool>& refused)
       : pods_(pods),
         shapes_(shapes),
         zones_(zones),
+        refused_(refused),
         level_(shapes.size(), std::vector<std::int64_t>(zones, 0)),
         total_(zones, 0) {
     std::map<std::string, std::uint32_t> known;
@@ -58,22 +61,24 @@ class Chooser {
     }
     groups_.resize(selectors_.size());
     for (auto& group : groups_) group.members.assign(zones, 0), group.repelling.assign(zones, 0);
-    for (std::size_t i = 0; i < pods.size(); ++i) note(i);
+    for (std::size_t i = 0; i < pods.size(); ++i) {
+      if (!refused[i]) note(i);
+    }
   }
 
   std::vector<ZoneChoice> run() {
     std::vector<ZoneChoice> out(pods_.size());
     if (groups_.empty()) return out;
     for (std::size_t i = 0; i < pods_.size(); ++i) {
-      if (coupled(i)) out[i] = place(i);
-    }
-    // An attracted pod came first, and no member has joined it since.
-    for (std::size_t i = 0; i < pods_.size(); ++i) {
-      for (const auto number : rules_[rules_of_[i]].affinity) {
-        if (groups_[number].awaits_member && out[i].zone >= 0) out[i] = {ZoneChoice::kNoZone, kNoAffinity};
-      }
+      if (!refused_[i] && coupled(i)) out[i] = place(i);
     }
     return out;
+  }
+
+  /// Whether the pod was placed before any pod that its affinity requires, and none has joined it since.
+  [[nodiscard]] bool alone(std::size_t i) const {
+    return std::ranges::any_of(rules_[rules_of_[i]].affinity,
+                               [&](const auto number) { return groups_[number].awaits_member; });
   }
 
  private:
@@ -236,6 +241,7 @@ class Chooser {
   const std::vector<ZonedPod>& pods_;
   const std::vector<ZonedShape>& shapes_;
   std::size_t zones_;
+  const std::vector<bool>& refused_;
   SelectorGroups selectors_;
   std::vector<Rules> rules_;  // [0] is without constraints
   std::vector<std::uint32_t> rules_of_;
@@ -249,7 +255,21 @@ class Chooser {
 
 std::vector<ZoneChoice> choose_zones(const std::vector<ZonedPod>& pods, const std::vector<ZonedShape>& shapes,
                                      std::size_t zones) {
-  return Chooser(pods, shapes, zones).run();
+  // A pod that is refused after it was placed has taken part in the choices for later pods: these are made again.
+  std::vector<ZoneChoice> reasons(pods.size());
+  std::vector<bool> refused(pods.size(), false);
+  while (true) {
+    Chooser chooser(pods, shapes, zones, refused);
+    auto out = chooser.run();
+    bool late = false;
+    for (std::size_t i = 0; i < pods.size(); ++i) {
+      if (out[i].zone >= 0 && chooser.alone(i)) out[i] = {ZoneChoice::kNoZone, kNoAffinity}, late = true;
+      if (refused[i]) out[i] = reasons[i];
+      refused[i] = out[i].zone == ZoneChoice::kNoZone;
+    }
+    if (!late) return out;
+    reasons = std::move(out);
+  }
 }
 
 ZoneSet admitted_zones(const Pod& pod, const std::vector<std::string>& zones) {

@@ -39,9 +39,11 @@ LaunchMember GangLaunches::member(const Claim& c) const {
     case ClaimState::kDraining:
       if (has_pods(c)) return LaunchMember::kInUse;
       // Without a workload: the launch left it, and no claim of it is without an instance.
-      return c.for_uid.empty() ? LaunchMember::kLate : LaunchMember::kLaunched;
+      return c.for_uid.empty() || c.rolled_back ? LaunchMember::kLate : LaunchMember::kLaunched;
     case ClaimState::kFailed:
-      return c.instance.empty() ? LaunchMember::kRefused : LaunchMember::kLate;
+      // One that was rolled back says nothing about the members that stay for another gang.
+      if (c.instance.empty()) return c.rolled_back ? LaunchMember::kEnded : LaunchMember::kRefused;
+      return LaunchMember::kLate;
     case ClaimState::kTerminating:
     case ClaimState::kGone:
       break;
