@@ -41,6 +41,7 @@ class Folder {
     digest_.add(static_cast<std::int64_t>(list.size()));
     for (const auto& item : list) add(item);
   }
+  void add(const std::optional<Duration>& d) { add(d ? std::optional(std::int64_t{d->count()}) : std::nullopt); }
   void add(const std::optional<std::int64_t>& n) { all(n.has_value() ? 1 : 0, n.value_or(0)); }
   void add(const std::optional<std::int32_t>& n) { all(n.has_value() ? 1 : 0, n.value_or(0)); }
   void add(const Requirement& r) { all(r.key, r.complement, r.values, r.gte, r.lte, r.min_values); }
@@ -58,7 +59,8 @@ class Folder {
   void add(const Pool& p) {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
-        p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready);
+        p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready, p.expander_priority,
+        p.node_resources, p.unready_after);
   }
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,

@@ -72,6 +72,9 @@ st::Pool message(const Pool& p) {
     budget->set_duration_us(b.duration.count());
     for (const auto& reason : b.reasons) budget->add_reasons(reason);
   }
+  if (p.expander_priority) row.set_expander_priority(*p.expander_priority);
+  for (const auto& [resource, amount] : p.node_resources) (*row.mutable_node_resources())[resource] = amount;
+  if (p.unready_after) row.set_unready_after_us(p.unready_after->count());
   return row;
 }
 
@@ -108,6 +111,9 @@ Pool pool_of(const st::Pool& row) {
   p.not_ready = row.not_ready();
   for (const auto& b : row.budgets())
     p.budgets.push_back({b.nodes(), b.schedule(), Duration(b.duration_us()), {b.reasons().begin(), b.reasons().end()}});
+  if (row.has_expander_priority()) p.expander_priority = row.expander_priority();
+  p.node_resources.insert(row.node_resources().begin(), row.node_resources().end());
+  if (row.has_unready_after_us()) p.unready_after = Duration(row.unready_after_us());
   return p;
 }
 

@@ -138,6 +138,9 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "cpu") p.limit_cpu_milli = std::stol(value) * 1000;
       if (key == "mem") p.limit_memory_bytes = std::stol(value) << 30;
       if (key == "after") p.consolidate_after = secs(value);
+      if (key == "priority") p.expander_priority = std::stol(value);
+      if (key == "unready-after") p.unready_after = secs(value);
+      if (key == "has") p.node_resources[key_value(value).first] = std::stol(key_value(value).second);
       if (key == "never") p.consolidate_empty = false;
       if (key == "group") p.group = value;
       if (key == "taint") p.taints.push_back({value, "", "NoSchedule"});

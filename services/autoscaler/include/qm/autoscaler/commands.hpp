@@ -35,10 +35,13 @@ struct Pool {
   std::vector<Requirement> rules;  ///< on the user's own labels, by key
   std::int64_t limit_nodes = -1;   ///< -1 = no limit
   std::int64_t replicas = -1;      ///< static: number of instances, independent of demand; -1 = by demand
-  std::map<std::string, std::int64_t> other_limits;  ///< of further resources, in their own units
-  std::map<std::string, std::int32_t> min_values;    ///< by label: values that the types of one launch must have
-  std::vector<Budget> budgets;                       ///< of voluntary disruptions
-  std::string not_ready;  ///< why nothing is launched from it, with field and key; empty = it is ready
+  std::map<std::string, std::int64_t> other_limits;    ///< of further resources, in their own units
+  std::map<std::string, std::int32_t> min_values;      ///< by label: values that the types of one launch must have
+  std::vector<Budget> budgets;                         ///< of voluntary disruptions
+  std::optional<std::int64_t> expander_priority;       ///< of its group; nullopt: no expression matches its name
+  std::map<std::string, std::int64_t> node_resources;  ///< of each node, in addition to those of its type
+  std::optional<Duration> unready_after;  ///< an empty node that is not ready is terminated after this time
+  std::string not_ready;                  ///< why nothing is launched from it, with field and key; empty = it is ready
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };

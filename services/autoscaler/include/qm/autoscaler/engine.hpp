@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/autoscaler/expanders/expanders.hpp"
 #include "qm/autoscaler/tables.hpp"
 
 #include <cstdint>
@@ -25,6 +26,9 @@ struct Options {
   Duration gone_memory = std::chrono::hours(1);        ///< and a stopped one
   Duration missing = std::chrono::minutes(10);         ///< missing in the description for this time = gone
   bool strict_min_values = true;  ///< a launch without the minValues of its NodePool: refused, or allowed and reported
+  std::vector<Expander> expanders;     ///< choose among the NodePools that fit; empty: the order of weights
+  bool balance_similar_pools = false;  ///< of similar NodePools the one with the fewest instances is used
+  Duration scale_down_delay{0};        ///< after a launch no empty node is terminated for this time
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
 };
 

@@ -107,7 +107,7 @@ bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacit
     c.requested = c.changed = state_.now;
     c.for_uid = item.id.uid;
     c.reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h{}", facts_.title_of(item.id), offer->nodes,
-                           offer->type->name, name_of(c.market), offer->per_hour.to_usd(2), offer->relaxed);
+                           offer->type->name, name_of(c.market), offer->per_hour.to_usd(2), offer->remarks);
     c.group = offer->pool->group;
     c.labels = offer->labels;
     claims_.launch(name, c, *offer->pool);
