@@ -65,22 +65,12 @@ bool waits_for_capacity(const Json& pod) {
   return condition["status"].string() == "False" && condition["reason"].string() == "Unschedulable";
 }
 
-Result<std::int64_t> working_pods(kube::Client& client, const std::string& node) {
-  kube::ListOptions ask;
-  ask.field_selector = "spec.nodeName=" + node;
-  std::int64_t count = 0;
-  do {
-    QM_ASSIGN(const auto list, client.list(kube::resources::kPods, "", ask));
-    count += std::count_if(list.items.begin(), list.items.end(), works);
-    ask.continue_token = list.continue_token;
-  } while (!ask.continue_token.empty());
-  return count;
-}
-
-PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node)
+PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node,
+                         SystemPods system_pods)
     : client_(client),
       clock_(clock),
       on_new_node_(std::move(on_new_node)),
+      system_pods_(system_pods),
       pod_informer_(client, kube::resources::kPods, "",
                     {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
       node_informer_(client, kube::resources::kNodes, "",
@@ -122,8 +112,9 @@ void PodObserver::leave(const std::string& uid) {
 void PodObserver::on_pod(const Json& pod, bool deleted) {
   const std::scoped_lock lock(mutex_);
   const auto uid = kube::uid_of(pod);
-  const bool holds = !deleted && works(pod);
   const auto& node = pod["spec"]["nodeName"].string();
+  const bool evictable = !node.empty() && system_pods_ == SystemPods::kEvicted && is_evictable_system_pod(pod);
+  const bool holds = !deleted && works(pod) && !evictable;
   if (!holds) {
     leave(uid);
     pods_.erase(uid);
@@ -200,7 +191,7 @@ void PodObserver::confirm_cordons() {
     }
   }
   for (const auto& name : due) {
-    const auto pods = working_pods(client_, name);
+    const auto pods = working_pods(client_, name, system_pods_);
     if (!pods) continue;  // the next round reads again
     const std::scoped_lock lock(mutex_);
     Node& n = nodes_[name];
