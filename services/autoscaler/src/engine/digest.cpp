@@ -71,7 +71,7 @@ class Folder {
         n.drain_confirmed, n.drain_reason, n.taken_at);
   }
   void add(const AttemptRow& a) { add(a.nodes); }
-  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns, w.kind, w.name); }
+  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns, w.kind, w.name, w.type, w.expected); }
   void add(const OwnerRow& o) { all(o.ours, o.owner); }
   void add(const PodSet& set) {
     const PodShape& s = set.shape;
@@ -80,7 +80,7 @@ class Folder {
     for (const auto& t : s.tolerations) all(t.key, t.op, t.value, t.effect);
     for (const auto& [resource, amount] : s.extended) all(resource, amount);
   }
-  void add(const DemandUpdated::Item& d) { all(d.id, d.pod_sets, d.priority, d.since, d.ns, d.runs); }
+  void add(const DemandUpdated::Item& d) { all(d.id, d.pod_sets, d.priority, d.since, d.ns, d.runs, d.type); }
   void add(const Plan::Place& p) { all(p.claim, p.set, p.pods); }
   void add(const Plan& p) { all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before, p.places); }
   void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }

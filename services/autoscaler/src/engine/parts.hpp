@@ -3,6 +3,7 @@
 #include "instances/groups.hpp"
 #include "instances/retirement.hpp"
 #include "instances/spot.hpp"
+#include "launch/capacity_markets.hpp"
 #include "launch/launches.hpp"
 #include "launch/new_nodes.hpp"
 #include "launch/static_pools.hpp"
@@ -20,17 +21,18 @@ struct EngineParts {
   Facts facts{state};
   NewNodes new_nodes{state};
   Offers offers{state, facts, new_nodes};
+  CapacityMarkets markets{state, facts, new_nodes};
   Claims claims{state, facts};
   Plans plans{state};
   Observations observations{state, facts, claims};
 
   Spot spot{state, claims};
   StaticPools static_pools{state, facts, claims, offers};
-  Launches launches{state, facts, claims, offers, plans, new_nodes};
+  Launches launches{state, facts, claims, offers, plans, new_nodes, markets};
   Retirement retirement{state, facts, claims, static_pools};
   Groups groups{state};
 
-  Explanation explanation{state, facts, offers, static_pools};
+  Explanation explanation{state, facts, offers, static_pools, markets};
 };
 
 }  // namespace qm::autoscaler

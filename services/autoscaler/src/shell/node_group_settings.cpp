@@ -39,13 +39,20 @@ const settings::Table<NodeGroupSettings>& node_group_settings() {
       {"scale-down-unready-time", duration(Duration::zero()), at(&NodeGroupSettings::unready),
        "Time until an empty node that is not ready is terminated; 0s is the consolidateAfter of its NodePool."},
       {"skip-nodes-with-system-pods", boolean(), at(&NodeGroupSettings::skip_system_pods),
-       "Nodes with pods of kube-system, other than those of DaemonSets, stay; false evicts these pods (observe=cluster)."}};
+       "Nodes with pods of kube-system, other than those of DaemonSets, stay; false evicts these pods (observe=cluster)."},
+      {"reliability",
+       choice<Reliability>({{"by-price", Reliability::kByPrice},
+                            {"on-demand", Reliability::kOnDemand},
+                            {"spot-first", Reliability::kSpotFirst}}),
+       at(&NodeGroupSettings::reliability),
+       "Capacity types by workload type; on-demand or spot-first is that of inference, and by-price applies no policy."}};
   return table;
 }
 
 void apply(const NodeGroupSettings& settings, Options& options) {
   for (const auto& name : settings.expanders) options.expanders.push_back(*expander_of(name));
   options.balance_similar_pools = settings.balance_similar;
+  options.reliability = settings.reliability;
   options.scale_down_delay = settings.delay_after_add;
 }
 

@@ -127,6 +127,7 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   p.works = true;
   p.waits = waits_for_capacity(pod);
   p.group = group_of(pod);
+  p.type = kube::label(pod, "workload-type");
   p.size = number_of(kube::annotation(pod, "kueue.x-k8s.io/pod-group-total-count"));
   if (!node.empty()) {
     auto& on = nodes_[node];
@@ -211,6 +212,7 @@ std::vector<DemandUpdated::Item> PodObserver::waiting() const {
   std::map<std::string, Gang> gangs;
   const auto add = [](DemandUpdated::Item& item, const Pod& p) {
     item.ns = p.ns;
+    item.type = p.type;
     item.priority = item.pod_sets.empty() ? p.priority : std::max(item.priority, p.priority);
     item.since = item.pod_sets.empty() ? p.since : std::min(item.since, p.since);
     const auto same = std::find_if(item.pod_sets.begin(), item.pod_sets.end(),

@@ -187,6 +187,8 @@ std::string bytes(const WorkloadRow& w) {
   row.set_ns(w.ns);
   row.set_kind(w.kind);
   row.set_name(w.name);
+  row.set_type(w.type);
+  row.set_expected_us(w.expected.count());
   return wire::encode(row);
 }
 std::string bytes(const OwnerRow& o) {
@@ -203,12 +205,13 @@ st::Demand message(const DemandUpdated::Item& d) {
   row.set_since_us(micros(d.since));
   row.set_ns(d.ns);
   row.set_runs(d.runs);
+  row.set_type(d.type);
   return row;
 }
 std::string bytes(const DemandUpdated::Item& d) { return wire::encode(message(d)); }
 DemandUpdated::Item demand_of(const std::string& uid, const st::Demand& m) {
-  DemandUpdated::Item item{{WorkloadUid(uid), m.attempt()}, {},     m.priority(),
-                           from_micros(m.since_us()),       m.ns(), m.runs()};
+  DemandUpdated::Item item{
+      {WorkloadUid(uid), m.attempt()}, {}, m.priority(), from_micros(m.since_us()), m.ns(), m.runs(), m.type()};
   for (const auto& set : m.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
   return item;
 }
@@ -383,7 +386,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.attempts.restore(id, std::move(a));
   } else if (row.kind == "workload") {
     QM_ASSIGN(const auto m, parsed<st::Workload>(value, "workload"));
-    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns(), m.kind(), m.name()});
+    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns(), m.kind(), m.name(), m.type(),
+                                               Duration(m.expected_us())});
   } else if (row.kind == "demand") {
     QM_ASSIGN(const auto m, parsed<st::Demand>(value, "demand"));
     t.demand.restore(WorkloadUid(row.key), demand_of(row.key, m));

@@ -16,6 +16,7 @@ namespace qm::autoscaler::testing {
 ///                            16 CPUs and 64 GiB for each GPU
 ///   price h8 z1 30.5
 ///   want w/1 2x8             2 pods of 8 GPUs; "2x8+1x0" two pod sets, "4x500m" shares, "1xmig"; prio= cpu=
+///                            type=inference (label workload-type)
 ///                            select=k=v (select1=k=v of the second pod set alone) tolerate=k model= ns=
 ///                            runs: pods without a node of a running gang
 ///   owner * karpenter team quartermaster     owner of instances: all of them; * = namespaces that name none
@@ -26,7 +27,7 @@ namespace qm::autoscaler::testing {
 ///   terminate-busy gpu-00001
 ///   group-refused asg 2 why      2 = the instances that it launches anyway
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
-///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w
+///   runs w/1 n1 n2 | released w/1 | workload w saves type=training hours=48 | ended w
 ///   notice n1 120 | notice n1 over | ack w/1/n1 n1 step=5 uri=u [failed]
 ///   daemonset ns/name milli=150 [tolerate-all=1] [select=k=v] [affinity=k=a,b]
 ///   want ... milli=1500 ext=efa=1 affinity=k=a,b;k2 apart=web

@@ -191,6 +191,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       for (std::size_t i = 3; i < words.size(); ++i) {
         const auto [key, value] = key_value(words[i]);
         if (key == "ns") item.ns = value;
+        if (key == "type") item.type = value;
         if (key == "runs") item.runs = true;
         if (key == "prio") item.priority = std::stoi(value);
         if (key == "cpu") set.shape.cpu_milli = std::stol(value) * 1000;
@@ -297,7 +298,16 @@ std::vector<Command> Script::parse(const std::string& line) {
     return {update};
   }
   if (verb == "released") return {AssignmentUpdated{attempt_id(words.at(1)), false, {}}};
-  if (verb == "workload") return {WorkloadUpdated{WorkloadUid(words.at(1)), 1, words.size() > 2, false}};
+  if (verb == "workload") {
+    WorkloadUpdated update{WorkloadUid(words.at(1)), 1, false, false};
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      const auto [key, value] = key_value(words[i]);
+      if (key == "saves") update.checkpoints = true;
+      if (key == "type") update.type = value;
+      if (key == "hours") update.expected = std::chrono::hours(std::stol(value));
+    }
+    return {update};
+  }
   if (verb == "ended") return {WorkloadUpdated{WorkloadUid(words.at(1)), 1, false, true}};
   if (verb == "notice") {
     const bool over = words.at(2) == "over";

@@ -117,7 +117,7 @@ class PodObserver {
 
  private:
   struct Pod {
-    std::string ns, name, node, group;
+    std::string ns, name, node, group, type;
     bool works = false, waits = false;
     std::int64_t size = 0;  ///< of its group, if specified
     PodShape shape;

@@ -74,8 +74,9 @@ struct DemandUpdated {
     std::vector<PodSet> pod_sets;
     std::int32_t priority = 0;
     Instant since{};
-    std::string ns = {};  ///< if published with it; else the workload's own event has it
-    bool runs = false;    ///< pods without a node of a gang that runs: after pending gangs, as many as possible
+    std::string ns = {};    ///< if published with it; else the workload's own event has it
+    bool runs = false;      ///< pods without a node of a gang that runs: after pending gangs, as many as possible
+    std::string type = {};  ///< label workload-type, if published with it; else the workload's own event has it
     friend auto operator<=>(const Item&, const Item&) = default;
   };
   std::vector<Item> items;
@@ -126,6 +127,8 @@ struct WorkloadUpdated {
   std::string ns = {};
   std::string kind = {};
   std::string name = {};
+  std::string type = {};  ///< label workload-type
+  Duration expected{0};   ///< declared run time; 0 = unknown
 };
 struct SpotNoticeUpdated {
   NodeName node;

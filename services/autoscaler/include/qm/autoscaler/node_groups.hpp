@@ -20,6 +20,7 @@ struct NodeGroupSettings {
   Duration delay_after_add{0};
   Duration unready{0};  ///< 0 = as an empty node that is ready
   bool skip_system_pods = true;
+  Reliability reliability = Reliability::kByPrice;
 
   [[nodiscard]] SystemPods system_pods() const {
     return skip_system_pods ? SystemPods::kKeepNodes : SystemPods::kEvicted;

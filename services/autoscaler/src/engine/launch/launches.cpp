@@ -173,9 +173,13 @@ void Launches::cover_demand() {
   auto in_use = facts_.usage();
   std::int64_t launches = 0;
   for (const auto* item : open) {
-    if (provide(*item, capacities, in_use, launches)) continue;
-    const auto part = item->runs ? affordable_part(*item, in_use, launches) : std::nullopt;
-    if (!part || !provide(*part, capacities, in_use, launches)) plans_.withdraw(item->id.uid);
+    const auto variants = markets_.variants(*item);  // the preferred capacity type first
+    const bool provided = std::ranges::any_of(variants, [&](const DemandUpdated::Item& variant) {
+      if (provide(variant, capacities, in_use, launches)) return true;
+      const auto part = variant.runs ? affordable_part(variant, in_use, launches) : std::nullopt;
+      return part && provide(*part, capacities, in_use, launches);
+    });
+    if (!provided) plans_.withdraw(item->id.uid);
   }
 }
 

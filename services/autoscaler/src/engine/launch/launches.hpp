@@ -1,6 +1,7 @@
 #pragma once
 #include "facts.hpp"
 #include "instances/claims.hpp"
+#include "launch/capacity_markets.hpp"
 #include "launch/fit.hpp"
 #include "launch/new_nodes.hpp"
 #include "launch/offer.hpp"
@@ -17,7 +18,8 @@ namespace qm::autoscaler {
 /// Demand to instances: starting instances are shared, then the cheapest offering that fits a gang whole is launched.
 class Launches {
  public:
-  Launches(State& state, const Facts& facts, Claims& claims, const Offers& offers, Plans& plans, const NewNodes& nodes)
+  Launches(State& state, const Facts& facts, Claims& claims, const Offers& offers, Plans& plans, const NewNodes& nodes,
+           const CapacityMarkets& markets)
       : state_(state),
         options_(state.options),
         tables_(state.tables),
@@ -25,7 +27,8 @@ class Launches {
         claims_(claims),
         offers_(offers),
         plans_(plans),
-        nodes_(nodes) {}
+        nodes_(nodes),
+        markets_(markets) {}
 
   /// Launches instances for the demand, gang by gang.
   void cover_demand();
@@ -48,6 +51,7 @@ class Launches {
   const Offers& offers_;
   Plans& plans_;
   const NewNodes& nodes_;
+  const CapacityMarkets& markets_;
 };
 
 }  // namespace qm::autoscaler
