@@ -66,5 +66,6 @@ Status run_verb(Context& context, const TopVerb& verb);        // telemetry.cpp
 Status run_verb(Context& context, const EventsVerb& verb);
 Status run_verb(Context& context, const ReportVerb& verb);  // cost.cpp
 Status run_verb(Context& context, const PricesVerb& verb);
+Status run_verb(Context& context, const ImportVerb& verb);  // import.cpp
 
 }  // namespace qm::cli

@@ -92,6 +92,7 @@ class Reader {
     change_verbs();
     order_verbs();
     preset_verbs();
+    import_verbs();
     workload_verbs();
     fleet_verbs();
     cluster_verbs();
@@ -258,6 +259,18 @@ class Reader {
     preset->add_option("--team", pairs_, "a team and its GPUs, team=32 (repeatable)")->required();
     preset->add_option("--flavor", flavor_, "name of the common ResourceFlavor")->capture_default_str();
     preset->add_option("--resource", resource_, "what is counted")->capture_default_str();
+  }
+
+  void import_verbs() {
+    auto* import = verb("import", "print the NodePools of node groups of another tool, for kubectl apply", [this] {
+      return Verb(ImportVerb{what_, files_});
+    });
+    import
+        ->add_option("what", what_,
+                     "cluster-autoscaler: its Deployment, and its ConfigMap of priorities; gke or eksctl: a script")
+        ->required()
+        ->check(CLI::IsMember({"cluster-autoscaler", "gke", "eksctl"}));
+    import->add_option("files", files_, "files to read, or -")->required();
   }
 
   Verb preset_verb() {

@@ -54,6 +54,11 @@ struct PreflightVerb {
   std::string operator_values;  ///< file; empty = none
   std::string nccl;             ///< output of nccl-tests; empty = none, else only this output is checked
 };
+struct ImportVerb {
+  static constexpr const char* kService = nullptr;
+  std::string what;                ///< "cluster-autoscaler", "gke" or "eksctl"
+  std::vector<std::string> files;  ///< manifests, or a script
+};
 struct NodeVerb {
   static constexpr const char* kService = nullptr;
   enum class Action { kVerify, kDebug } action = Action::kVerify;
@@ -174,10 +179,11 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after this number of lines; 0 = never
 };
 
-using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb,
-                          WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb,
-                          RecommendVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb,
-                          NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb>;
+using Verb =
+    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb, WhatIfVerb,
+                 CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb, RecommendVerb, ClaimsVerb,
+                 PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb, NodeVerb, ActiveVerb, CheckVerb,
+                 QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb, ImportVerb>;
 
 struct Options {
   std::string endpoints;

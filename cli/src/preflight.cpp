@@ -12,7 +12,7 @@
 namespace qm::cli {
 namespace {
 
-const char* name_of(Outcome outcome) {
+const char* word_for(Outcome outcome) {
   switch (outcome) {
     case Outcome::kPass:
       return "pass";
@@ -32,13 +32,13 @@ void show(Context& context, const std::vector<Checked>& checks) {
     Json list = Json::array();
     for (const auto& c : checks) {
       list.push_back(
-          Json::object({{"id", c.id}, {"outcome", name_of(c.outcome)}, {"found", c.found}, {"remedy", c.remedy}}));
+          Json::object({{"id", c.id}, {"outcome", word_for(c.outcome)}, {"found", c.found}, {"remedy", c.remedy}}));
     }
     print(context, list);
     return;
   }
   for (const auto& c : checks) {
-    context.out << fmt::format("{}  {:<18} {}\n", name_of(c.outcome), c.id, printable(c.found));
+    context.out << fmt::format("{}  {:<18} {}\n", word_for(c.outcome), c.id, printable(c.found));
     if (!c.remedy.empty()) context.out << fmt::format("{:24} -> {}\n", "", printable(c.remedy));
   }
 }

@@ -194,6 +194,7 @@ const std::set<std::size_t> kNoTable = {
     Verb(NodeVerb{}).index(),       // the same
     Verb(QueueVerb{}).index(),      // a manifest
     Verb(PresetVerb{}).index(),     // manifests
+    Verb(ImportVerb{}).index(),     // manifests
 };
 
 /// "GPU-MODEL" -> "gpuModel".

@@ -39,7 +39,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
        aws_options.region});
   autoscaler::Executor executor(
       kube, aws, cluster_settings.driver, settings.shard,
-      [&](const auto& name, const auto& planned) { return class_watch.launch_parameters(name, planned); });
+      [&](const auto& name, const auto& planned) { return class_watch.launch_parameters(name, planned); },
+      chosen.groups.system_pods());
 
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "autoscaler"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
@@ -51,6 +52,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   autoscaler::Options engine_options;
   engine_options.strict_min_values = cluster_settings.strict_min_values;
   engine_options.node_price = cluster_settings.node_price;
+  autoscaler::apply(chosen.groups, engine_options);
   service::Host host(options,
                      std::make_unique<autoscaler::Shell>(
                          std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), engine_options),
@@ -60,11 +62,15 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_TRY(autoscaler::Cluster::begin(host));
   host.start();
   autoscaler::CloudWatch* look = nullptr;
-  autoscaler::Cluster cluster(
-      kube, host, *clock,
-      {cluster_settings, {pools, keys.has_value()}, settings.shard, karpenter ? nullptr : &class_watch, [&look] {
-         look->poke();
-       }});
+  autoscaler::PriorityWatch priorities(kube, chosen.groups);
+  autoscaler::Cluster cluster(kube, host, *clock,
+                              {cluster_settings,
+                               {pools, keys.has_value()},
+                               settings.shard,
+                               karpenter ? nullptr : &class_watch,
+                               [&look] { look->poke(); },
+                               chosen.groups,
+                               chosen.groups.by_priority() ? &priorities : nullptr});
   autoscaler::CloudWatchOptions look_options;
   look_options.shard = settings.shard;
   look_options.ask = keys.has_value();
@@ -76,8 +82,10 @@ qm::Status run(const qm::rpc::Settings& settings) {
     cluster.stop();
     watch.stop();
     class_watch.stop();
+    priorities.stop();
   });
   if (!karpenter) class_watch.start();
+  if (chosen.groups.by_priority()) priorities.start();
   cluster.start();
   watch.start();
 

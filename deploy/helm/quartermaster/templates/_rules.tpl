@@ -134,6 +134,17 @@ autoscaler:
   resources: [podgroups]
   verbs: [list, watch]
 {{- end }}
+{{- if contains "priority" (dig "autoscaler" "settings" "expander" "weight" .Values.services) }}
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [{{ dig "autoscaler" "settings" "expander-priorities" "/cluster-autoscaler-priority-expander" .Values.services | splitList "/" | last }}]
+  verbs: [list, watch]
+{{- end }}
+{{- if eq (dig "autoscaler" "settings" "skip-nodes-with-system-pods" true .Values.services | toString) "false" }}
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+{{- end }}
 {{- include "qm.ownershipRules" . }}
 {{- include "qm.eventRules" . }}
 cost:

@@ -41,6 +41,7 @@ class Folder {
     digest_.add(static_cast<std::int64_t>(list.size()));
     for (const auto& item : list) add(item);
   }
+  void add(const std::optional<Duration>& d) { add(d ? std::optional(std::int64_t{d->count()}) : std::nullopt); }
   void add(const std::optional<std::int64_t>& n) { all(n.has_value() ? 1 : 0, n.value_or(0)); }
   void add(const std::optional<std::int32_t>& n) { all(n.has_value() ? 1 : 0, n.value_or(0)); }
   void add(const Requirement& r) { all(r.key, r.complement, r.values, r.gte, r.lte, r.min_values); }
@@ -58,7 +59,8 @@ class Folder {
   void add(const Pool& p) {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
-        p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready);
+        p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready, p.expander_priority,
+        p.node_resources, p.unready_after);
   }
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
@@ -70,7 +72,7 @@ class Folder {
         n.drain_confirmed, n.drain_reason, n.taken_at);
   }
   void add(const AttemptRow& a) { add(a.nodes); }
-  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns, w.kind, w.name); }
+  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns, w.kind, w.name, w.type, w.expected); }
   void add(const OwnerRow& o) { all(o.ours, o.owner); }
   void add(const PodSet& set) {
     const PodShape& s = set.shape;
@@ -80,7 +82,7 @@ class Folder {
     for (const auto& [resource, amount] : s.extended) all(resource, amount);
   }
   void add(const DemandUpdated::Item& d) {
-    all(d.id, d.pod_sets, d.priority, d.since, d.ns, d.runs, d.room, d.room_zone);
+    all(d.id, d.pod_sets, d.priority, d.since, d.ns, d.runs, d.type, d.room, d.room_zone);
   }
   void add(const Plan::Place& p) { all(p.claim, p.set, p.pods); }
   void add(const Plan& p) {

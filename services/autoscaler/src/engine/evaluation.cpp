@@ -42,7 +42,7 @@ std::optional<Instant> Evaluation::next_timer() const {
         const Pool* pool = state_.tables.pools.find(c.pool);
         const NodeRow* node = pool == nullptr ? nullptr : parts_.facts.node_of(c);
         if (node != nullptr && node->empty_since) {
-          consider(*node->empty_since + pool->consolidate_after);
+          consider(*node->empty_since + idle_time(*pool, *node));
           // A budget with a schedule begins or ends at a minute.
           const bool scheduled =
               std::ranges::any_of(pool->budgets, [](const Budget& budget) { return !budget.schedule.empty(); });
@@ -83,6 +83,7 @@ std::optional<Instant> Evaluation::next_timer() const {
   for (const auto& [id, save] : state_.tables.saves) consider(save.until);
   for (const auto& [offering, outage] : state_.tables.blocked) consider(outage.until);
   if (const auto partial = parts_.gang_launches.next_timer()) consider(*partial);
+  if (const auto delayed = ScaleDownDelay(state_).until()) consider(*delayed);
   if (state_.more_launches) consider(state_.now + std::chrono::seconds(1));
   return next;
 }

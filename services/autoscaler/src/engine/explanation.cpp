@@ -15,6 +15,15 @@ std::string launched_by(const OwnerRow& other) {
 
 }  // namespace
 
+std::optional<Offer> Explanation::offer_for(const DemandUpdated::Item& item, const std::map<std::string, Usage>& usage,
+                                            std::string& why) const {
+  for (const auto& variant : markets_.variants(item)) {
+    if (auto offer = offers_.cheapest(variant.pod_sets, usage, &why)) return offer;
+  }
+  if (const std::string policy = markets_.reason(item); !policy.empty()) why += fmt::format(" ({})", policy);
+  return std::nullopt;
+}
+
 std::vector<std::string> Explanation::explain(Instant now, std::size_t most, const Sees& sees) const {
   std::vector<std::string> lines;
   const auto in_use = facts_.usage();
@@ -35,7 +44,7 @@ std::vector<std::string> Explanation::explain(Instant now, std::size_t most, con
               : fmt::format(
                     "instances were launched for it {} time(s), and placement did not use them; no others are launched before {}",
                     plan->fruitless, to_rfc3339(plan->not_before));
-    } else if (const auto offer = offers_.cheapest(item.pod_sets, in_use, &what)) {
+    } else if (const auto offer = offer_for(item, in_use, what)) {
       what = "instances are launched in the next step";
       if (const OwnerRow* other = facts_.other_owner(item)) {
         what = fmt::format("{}; Quartermaster would launch {} x {} {} at {} USD/h", launched_by(*other), offer->nodes,

@@ -1,5 +1,6 @@
 #pragma once
 #include "facts.hpp"
+#include "launch/capacity_markets.hpp"
 #include "launch/offers.hpp"
 #include "launch/static_pools.hpp"
 #include "state.hpp"
@@ -12,18 +13,23 @@ namespace qm::autoscaler {
 /// Explains what is launched for the demand, or why nothing is.
 class Explanation {
  public:
-  Explanation(const State& state, const Facts& facts, const Offers& offers, const StaticPools& static_pools)
-      : tables_(state.tables), facts_(facts), offers_(offers), static_pools_(static_pools) {}
+  Explanation(const State& state, const Facts& facts, const Offers& offers, const StaticPools& static_pools,
+              const CapacityMarkets& markets)
+      : tables_(state.tables), facts_(facts), offers_(offers), static_pools_(static_pools), markets_(markets) {}
 
   /// One line for each pending gang, then one for each static pool without its number of instances. With `sees`, only gangs
   /// in the namespaces for which it returns true.
   [[nodiscard]] std::vector<std::string> explain(Instant now, std::size_t most = SIZE_MAX, const Sees& sees = {}) const;
 
  private:
+  /// The first offer by the policy of capacity types; without one `why` has the reason, with the policy.
+  [[nodiscard]] std::optional<Offer> offer_for(const DemandUpdated::Item& item,
+                                               const std::map<std::string, Usage>& usage, std::string& why) const;
   const Tables& tables_;
   const Facts& facts_;
   const Offers& offers_;
   const StaticPools& static_pools_;
+  const CapacityMarkets& markets_;
 };
 
 }  // namespace qm::autoscaler

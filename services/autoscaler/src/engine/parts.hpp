@@ -3,6 +3,7 @@
 #include "instances/groups.hpp"
 #include "instances/retirement.hpp"
 #include "instances/spot.hpp"
+#include "launch/capacity_markets.hpp"
 #include "launch/gang_launches.hpp"
 #include "launch/launches.hpp"
 #include "launch/new_nodes.hpp"
@@ -21,6 +22,7 @@ struct EngineParts {
   Facts facts{state};
   NewNodes new_nodes{state};
   Offers offers{state, facts, new_nodes};
+  CapacityMarkets markets{state, facts, new_nodes};
   Claims claims{state, facts};
   Plans plans{state};
   Observations observations{state, facts, claims};
@@ -29,11 +31,11 @@ struct EngineParts {
   StaticPools static_pools{state, facts, claims, offers};
   GangLaunches gang_launches{state, facts, claims};
   JointPlanner joint{state, new_nodes, offers};
-  Launches launches{state, facts, claims, offers, plans, new_nodes, gang_launches, joint};
+  Launches launches{state, facts, claims, offers, plans, new_nodes, markets, gang_launches, joint};
   Retirement retirement{state, facts, claims, static_pools};
   Groups groups{state};
 
-  Explanation explanation{state, facts, offers, static_pools};
+  Explanation explanation{state, facts, offers, static_pools, markets};
 };
 
 }  // namespace qm::autoscaler

@@ -16,7 +16,8 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
       daemon_sets_(client) {
   if (options_.settings.driver == Driver::kKarpenter)
     claims_ = std::make_unique<ClaimWatch>(client, clock, options_.shard, options_.on_node_claims);
-  if (options_.settings.alone) observer_ = std::make_unique<PodObserver>(client, clock, options_.on_node_claims);
+  if (options_.settings.alone)
+    observer_ = std::make_unique<PodObserver>(client, clock, options_.on_node_claims, options_.groups.system_pods());
 }
 
 Cluster::~Cluster() { stop(); }
@@ -55,7 +56,8 @@ void Cluster::stop() {
 
 bool Cluster::synced() const {
   return scaling_.known() && pools_.synced() && (options_.classes == nullptr || options_.classes->settled()) &&
-         (!claims_ || claims_->synced()) && (!observer_ || observer_->synced());
+         (options_.priorities == nullptr || options_.priorities->synced()) && (!claims_ || claims_->synced()) &&
+         (!observer_ || observer_->synced());
 }
 
 void Cluster::submit_input(service::Input input, const std::stop_token& stop) {
@@ -87,7 +89,10 @@ void Cluster::publish_owners(const std::stop_token& stop) {
 void Cluster::publish_pools(const std::stop_token& stop) {
   auto pools = pools_.pools();
   if (!pools || (options_.classes != nullptr && !options_.classes->settled())) return;
+  if (options_.priorities != nullptr && !options_.priorities->synced()) return;
+  if (options_.priorities != nullptr) options_.priorities->rank(*pools);
   for (Pool& pool : *pools) {
+    if (options_.groups.unready > Duration::zero()) pool.unready_after = options_.groups.unready;
     if (options_.classes != nullptr && pool.group.empty() && pool.not_ready.empty())
       pool.not_ready = options_.classes->why_not_ready(pool.node_class.empty() ? "default" : pool.node_class);
   }

@@ -28,6 +28,11 @@ InstanceId instance_of(const std::string& provider_id) {
   return InstanceId(slash == std::string::npos ? std::string() : provider_id.substr(slash + 1));
 }
 
+std::string label_of(const pb::WorkloadSpec& spec, const std::string& key) {
+  const auto it = spec.labels().find(key);
+  return it == spec.labels().end() ? std::string() : it->second;
+}
+
 std::vector<Command> placement(const pb::PlacementEvent& event, bool tombstone) {
   if (event.has_demand()) {
     DemandUpdated update;
@@ -77,9 +82,10 @@ Result<std::vector<Command>> bus(const service::Input& in) {
   }
   if (in.name == "qm.workload") {
     QM_ASSIGN(const auto e, read<pb::WorkloadEvent>(in));
-    return std::vector<Command>{WorkloadUpdated{WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
-                                                e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone,
-                                                e.spec().namespace_(), e.spec().kind(), e.spec().name()}};
+    return std::vector<Command>{WorkloadUpdated{
+        WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
+        e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone, e.spec().namespace_(), e.spec().kind(),
+        e.spec().name(), label_of(e.spec(), "workload-type"), Duration(e.spec().expected_runtime_us())}};
   }
   if (in.name == "qm.spot") {
     QM_ASSIGN(const auto e, read<pb::SpotEvent>(in));

@@ -40,7 +40,7 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
   const std::string group = want["group"].string();
   const std::string node = want["node"].string();
   if (!node.empty()) {
-    const auto pods = working_pods(kube_, node);
+    const auto pods = working_pods(kube_, node, system_pods_);
     if (!pods) return fail(kube::for_release(pods.error()));
     if (*pods > 0) {
       return service::Outcome{
@@ -49,6 +49,7 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
               .dump()};
     }
   }
+  if (!node.empty() && system_pods_ == SystemPods::kEvicted) QM_TRY(evict_system_pods(kube_, node));
   if (!instance.empty()) QM_CRASH_POINT("autoscaler.before_terminate");
   if (!instance.empty() && !group.empty()) {
     QM_TRY(terminate_in_group(group, instance));

@@ -66,23 +66,13 @@ bool waits_for_capacity(const Json& pod) {
   return condition["status"].string() == "False" && condition["reason"].string() == "Unschedulable";
 }
 
-Result<std::int64_t> working_pods(kube::Client& client, const std::string& node) {
-  kube::ListOptions ask;
-  ask.field_selector = "spec.nodeName=" + node;
-  std::int64_t count = 0;
-  do {
-    QM_ASSIGN(const auto list, client.list(kube::resources::kPods, "", ask));
-    count += std::count_if(list.items.begin(), list.items.end(), works);
-    ask.continue_token = list.continue_token;
-  } while (!ask.continue_token.empty());
-  return count;
-}
-
-PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node)
+PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node,
+                         SystemPods system_pods)
     : client_(client),
       clock_(clock),
       on_new_node_(std::move(on_new_node)),
       running_(std::make_unique<RunningNodes>()),
+      system_pods_(system_pods),
       pod_informer_(client, kube::resources::kPods, "",
                     {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
       node_informer_(client, kube::resources::kNodes, "",
@@ -126,7 +116,6 @@ void PodObserver::leave(const std::string& uid) {
 void PodObserver::on_pod(const Json& pod, bool deleted) {
   const std::scoped_lock lock(mutex_);
   const auto uid = kube::uid_of(pod);
-  const bool holds = !deleted && works(pod);
   const auto& node = pod["spec"]["nodeName"].string();
   const auto& status = pod["status"]["phase"].string();
   if (deleted || node.empty() || status == "Succeeded" || status == "Failed") {
@@ -134,6 +123,8 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   } else {
     running_->put_pod(pod);
   }
+  const bool evictable = !node.empty() && system_pods_ == SystemPods::kEvicted && is_evictable_system_pod(pod);
+  const bool holds = !deleted && works(pod) && !evictable;
   if (!holds) {
     leave(uid);
     pods_.erase(uid);
@@ -146,6 +137,7 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   p.works = true;
   p.waits = waits_for_capacity(pod);
   p.group = group_of(pod);
+  p.type = kube::label(pod, "workload-type");
   p.size = number_of(kube::annotation(pod, "kueue.x-k8s.io/pod-group-total-count"));
   if (!node.empty()) {
     auto& on = nodes_[node];
@@ -218,7 +210,7 @@ void PodObserver::confirm_cordons() {
     }
   }
   for (const auto& name : due) {
-    const auto pods = working_pods(client_, name);
+    const auto pods = working_pods(client_, name, system_pods_);
     if (!pods) continue;  // the next round reads again
     const std::scoped_lock lock(mutex_);
     Node& n = nodes_[name];
@@ -238,6 +230,7 @@ std::vector<DemandUpdated::Item> PodObserver::waiting() {
   std::map<std::string, Gang> gangs;
   const auto add = [](DemandUpdated::Item& item, const Pod& p) {
     item.ns = p.ns;
+    item.type = p.type;
     item.priority = item.pod_sets.empty() ? p.priority : std::max(item.priority, p.priority);
     item.since = item.pod_sets.empty() ? p.since : std::min(item.since, p.since);
     const auto same = std::find_if(item.pod_sets.begin(), item.pod_sets.end(),

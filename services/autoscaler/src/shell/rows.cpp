@@ -72,6 +72,9 @@ st::Pool message(const Pool& p) {
     budget->set_duration_us(b.duration.count());
     for (const auto& reason : b.reasons) budget->add_reasons(reason);
   }
+  if (p.expander_priority) row.set_expander_priority(*p.expander_priority);
+  for (const auto& [resource, amount] : p.node_resources) (*row.mutable_node_resources())[resource] = amount;
+  if (p.unready_after) row.set_unready_after_us(p.unready_after->count());
   return row;
 }
 
@@ -108,6 +111,9 @@ Pool pool_of(const st::Pool& row) {
   p.not_ready = row.not_ready();
   for (const auto& b : row.budgets())
     p.budgets.push_back({b.nodes(), b.schedule(), Duration(b.duration_us()), {b.reasons().begin(), b.reasons().end()}});
+  if (row.has_expander_priority()) p.expander_priority = row.expander_priority();
+  p.node_resources.insert(row.node_resources().begin(), row.node_resources().end());
+  if (row.has_unready_after_us()) p.unready_after = Duration(row.unready_after_us());
   return p;
 }
 
@@ -187,6 +193,8 @@ std::string bytes(const WorkloadRow& w) {
   row.set_ns(w.ns);
   row.set_kind(w.kind);
   row.set_name(w.name);
+  row.set_type(w.type);
+  row.set_expected_us(w.expected.count());
   return wire::encode(row);
 }
 std::string bytes(const OwnerRow& o) {
@@ -205,12 +213,13 @@ st::Demand message(const DemandUpdated::Item& d) {
   row.set_runs(d.runs);
   row.mutable_room()->Assign(d.room.begin(), d.room.end());
   row.set_room_zone(d.room_zone);
+  row.set_type(d.type);
   return row;
 }
 std::string bytes(const DemandUpdated::Item& d) { return wire::encode(message(d)); }
 DemandUpdated::Item demand_of(const std::string& uid, const st::Demand& m) {
-  DemandUpdated::Item item{{WorkloadUid(uid), m.attempt()}, {},     m.priority(),
-                           from_micros(m.since_us()),       m.ns(), m.runs()};
+  DemandUpdated::Item item{
+      {WorkloadUid(uid), m.attempt()}, {}, m.priority(), from_micros(m.since_us()), m.ns(), m.runs(), m.type()};
   for (const auto& set : m.pod_sets()) item.pod_sets.push_back(wire::from_pb(set));
   item.room.assign(m.room().begin(), m.room().end());
   item.room_zone = m.room_zone();
@@ -398,7 +407,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.attempts.restore(id, std::move(a));
   } else if (row.kind == "workload") {
     QM_ASSIGN(const auto m, parsed<st::Workload>(value, "workload"));
-    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns(), m.kind(), m.name()});
+    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns(), m.kind(), m.name(), m.type(),
+                                               Duration(m.expected_us())});
   } else if (row.kind == "demand") {
     QM_ASSIGN(const auto m, parsed<st::Demand>(value, "demand"));
     t.demand.restore(WorkloadUid(row.key), demand_of(row.key, m));

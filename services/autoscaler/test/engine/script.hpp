@@ -10,11 +10,13 @@ namespace qm::autoscaler::testing {
 /// Runs a text table against an engine: a command a line, "=> ..." lines for its expected output.
 ///
 ///   pool gpu types=h8,a8 markets=od,spot weight=9 zones=z1 gpus=16 cpu=64 after=60 never label=k=v taint=k group=asg
+///                            priority=50 unready-after=60 has=aws.amazon.com/neuron=16
 ///                            not-zones=z3 nodes=4 replicas=2 unready=why rule=k=a,b (In) rule=k!=a (NotIn) rule=k (Exists) rule=k>=2
 ///   pool-gone gpu            the catalog: g1 (1 GPU, 1 USD/h), g4 (4, 5 USD/h), a8 (8 A100, 40), h8 (8 H100, 90);
 ///                            16 CPUs and 64 GiB for each GPU
 ///   price h8 z1 30.5
 ///   want w/1 2x8             2 pods of 8 GPUs; "2x8+1x0" two pod sets, "4x500m" shares, "1xmig"; prio= cpu=
+///                            type=inference (label workload-type)
 ///                            select=k=v (select1=k=v of the second pod set alone) tolerate=k model= ns=
 ///                            runs: pods without a node of a running gang
 ///   owner * karpenter team quartermaster     owner of instances: all of them; * = namespaces that name none
@@ -28,7 +30,7 @@ namespace qm::autoscaler::testing {
 ///   terminate-busy gpu-00001
 ///   group-refused asg 2 why      2 = the instances that it launches anyway
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
-///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w
+///   runs w/1 n1 n2 | released w/1 | workload w saves type=training hours=48 | ended w
 ///   notice n1 120 | notice n1 over | ack w/1/n1 n1 step=5 uri=u [failed]
 ///   daemonset ns/name milli=150 [tolerate-all=1] [select=k=v] [affinity=k=a,b]
 ///   want ... milli=1500 ext=efa=1 affinity=k=a,b;k2 apart=web spread=web (over zones)

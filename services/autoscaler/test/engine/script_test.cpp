@@ -148,6 +148,9 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "cpu") p.limit_cpu_milli = std::stol(value) * 1000;
       if (key == "mem") p.limit_memory_bytes = std::stol(value) << 30;
       if (key == "after") p.consolidate_after = secs(value);
+      if (key == "priority") p.expander_priority = std::stol(value);
+      if (key == "unready-after") p.unready_after = secs(value);
+      if (key == "has") p.node_resources[key_value(value).first] = std::stol(key_value(value).second);
       if (key == "never") p.consolidate_empty = false;
       if (key == "group") p.group = value;
       if (key == "taint") p.taints.push_back({value, "", "NoSchedule"});
@@ -198,6 +201,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       for (std::size_t i = 3; i < words.size(); ++i) {
         const auto [key, value] = key_value(words[i]);
         if (key == "ns") item.ns = value;
+        if (key == "type") item.type = value;
         if (key == "runs") item.runs = true;
         if (key == "room" && item.pod_sets.empty()) {
           for (const auto& pods : split(value, ',')) item.room.push_back(std::stoi(pods));
@@ -318,7 +322,16 @@ std::vector<Command> Script::parse(const std::string& line) {
     return {update};
   }
   if (verb == "released") return {AssignmentUpdated{attempt_id(words.at(1)), false, {}}};
-  if (verb == "workload") return {WorkloadUpdated{WorkloadUid(words.at(1)), 1, words.size() > 2, false}};
+  if (verb == "workload") {
+    WorkloadUpdated update{WorkloadUid(words.at(1)), 1, false, false};
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      const auto [key, value] = key_value(words[i]);
+      if (key == "saves") update.checkpoints = true;
+      if (key == "type") update.type = value;
+      if (key == "hours") update.expected = std::chrono::hours(std::stol(value));
+    }
+    return {update};
+  }
   if (verb == "ended") return {WorkloadUpdated{WorkloadUid(words.at(1)), 1, false, true}};
   if (verb == "notice") {
     const bool over = words.at(2) == "over";

@@ -21,6 +21,7 @@ class NodeClaims {
   std::map<std::string, Json> nodes;
   Json pods = Json::array();
   std::vector<std::string> asked_pods;
+  std::vector<std::string> evicted;                             ///< "namespace/name"
   int status = 0;                                               ///< if set, the status of every response
   std::string reason = "Unavailable", message = "Unavailable";  ///< of that response
 
@@ -36,6 +37,11 @@ class NodeClaims {
     if (path == "/api/v1/pods") {
       asked_pods.push_back(r.query()["fieldSelector"]);
       return http::json(200, Json::object({{"metadata", Json::object()}, {"items", pods}}).dump());
+    }
+    if (path.ends_with("/eviction")) {  // /api/v1/namespaces/NS/pods/NAME/eviction
+      const Json wanted = *Json::parse(r.body);
+      evicted.push_back(wanted.path("metadata.namespace").string() + "/" + wanted.path("metadata.name").string());
+      return http::json(201, "{}");
     }
     if (path.starts_with("/api/v1/nodes/")) {
       const auto node = nodes.find(path.substr(14));

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/autoscaler/node_groups.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/kube/config_feed.hpp"
@@ -104,7 +105,8 @@ class ClaimWatch {
 /// that had not seen the cordon yet may have bound one.
 class PodObserver {
  public:
-  PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node = {});
+  PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node = {},
+              SystemPods system_pods = SystemPods::kKeepNodes);
   ~PodObserver();
   void start();
   void stop();
@@ -119,7 +121,7 @@ class PodObserver {
 
  private:
   struct Pod {
-    std::string ns, name, node, group;
+    std::string ns, name, node, group, type;
     bool works = false, waits = false;
     std::int64_t size = 0;  ///< of its group, if specified
     PodShape shape;
@@ -145,6 +147,7 @@ class PodObserver {
   kube::Client& client_;
   const DomainClock& clock_;
   const std::function<void()> on_new_node_;
+  const SystemPods system_pods_;
   mutable std::mutex mutex_;
   std::map<std::string, Pod> pods_;
   std::map<std::string, Node> nodes_;
@@ -163,6 +166,8 @@ class Cluster {
     std::string shard;
     const NodeClassWatch* classes = nullptr;  ///< if set, a NodePool whose class is not ready is not used
     std::function<void()> on_node_claims;  ///< called when NodeClaims have changed, or a node was added: poll the cloud
+    NodeGroupSettings groups;
+    const PriorityWatch* priorities = nullptr;  ///< if set, pools are ranked by it
   };
   Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options);
   ~Cluster();

@@ -35,10 +35,13 @@ struct Pool {
   std::vector<Requirement> rules;  ///< on the user's own labels, by key
   std::int64_t limit_nodes = -1;   ///< -1 = no limit
   std::int64_t replicas = -1;      ///< static: number of instances, independent of demand; -1 = by demand
-  std::map<std::string, std::int64_t> other_limits;  ///< of further resources, in their own units
-  std::map<std::string, std::int32_t> min_values;    ///< by label: values that the types of one launch must have
-  std::vector<Budget> budgets;                       ///< of voluntary disruptions
-  std::string not_ready;  ///< why nothing is launched from it, with field and key; empty = it is ready
+  std::map<std::string, std::int64_t> other_limits;    ///< of further resources, in their own units
+  std::map<std::string, std::int32_t> min_values;      ///< by label: values that the types of one launch must have
+  std::vector<Budget> budgets;                         ///< of voluntary disruptions
+  std::optional<std::int64_t> expander_priority;       ///< of its group; nullopt: no expression matches its name
+  std::map<std::string, std::int64_t> node_resources;  ///< of each node, in addition to those of its type
+  std::optional<Duration> unready_after;  ///< an empty node that is not ready is terminated after this time
+  std::string not_ready;                  ///< why nothing is launched from it, with field and key; empty = it is ready
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };
@@ -71,8 +74,9 @@ struct DemandUpdated {
     std::vector<PodSet> pod_sets;
     std::int32_t priority = 0;
     Instant since{};
-    std::string ns = {};  ///< if published with it; else the workload's own event has it
-    bool runs = false;    ///< pods without a node of a gang that runs: after pending gangs, as many as possible
+    std::string ns = {};    ///< if published with it; else the workload's own event has it
+    bool runs = false;      ///< pods without a node of a gang that runs: after pending gangs, as many as possible
+    std::string type = {};  ///< label workload-type, if published with it; else the workload's own event has it
     /// By pod set: pods that fit running nodes of one zone, so that only the others need new nodes; empty = none.
     std::vector<std::int32_t> room = {};
     std::string room_zone = {};  ///< empty = the nodes have no zone
@@ -127,6 +131,8 @@ struct WorkloadUpdated {
   std::string ns = {};
   std::string kind = {};
   std::string name = {};
+  std::string type = {};  ///< label workload-type
+  Duration expected{0};   ///< declared run time; 0 = unknown
 };
 struct SpotNoticeUpdated {
   NodeName node;

@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/autoscaler/expanders/expanders.hpp"
+#include "qm/autoscaler/policy/capacity_policy.hpp"
 #include "qm/autoscaler/tables.hpp"
 
 #include <cstdint>
@@ -29,6 +31,10 @@ struct Options {
   Duration missing = std::chrono::minutes(10);          ///< missing in the description for this time = gone
   bool strict_min_values = true;  ///< a launch without the minValues of its NodePool: refused, or allowed and reported
   Money node_price{};  ///< per hour, added to the price of each instance where launches are compared
+  std::vector<Expander> expanders;     ///< choose among the NodePools that fit; empty: the order of weights
+  bool balance_similar_pools = false;  ///< of similar NodePools the one with the fewest instances is used
+  Reliability reliability = Reliability::kByPrice;  ///< decides which capacity types a workload may use
+  Duration scale_down_delay{0};                     ///< after a launch no empty node is terminated for this time
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
 };
 
@@ -142,6 +148,8 @@ struct EngineParts;
 ///          saved. The same applies to a gang for which placement requests a checkpoint and an eviction.
 /// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained. It is terminated only after
 ///          placement has confirmed that it is cordoned and still empty. A broken one is terminated the same way.
+/// Policy   with a profile, the policy table decides which capacity types a workload may use, in their order, by its type,
+///          declared run time and checkpoints. Pods that select a capacity type keep it.
 /// Owner    for workloads of a namespace with another owner nothing is launched; the explanation has what would be
 ///          launched. An existing plan is completed. If this autoscaler owns no namespace, empty instances stay.
 /// Laws     one claim, one instance; a launch never exceeds a pool's limits; no node with workloads is terminated

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/autoscaler/cluster.hpp"
+#include "qm/autoscaler/node_groups.hpp"
 #include "qm/settings/table.hpp"
 
 #include <string>
@@ -9,6 +10,7 @@ namespace qm::autoscaler {
 /// Settings of the service.
 struct Settings {
   ClusterSettings cluster;
+  NodeGroupSettings groups;
   std::string aws;  ///< endpoint of EC2; empty = that of the region
   std::string cluster_name, cluster_endpoint;
   std::string service_cidr = "10.100.0.0/16";

@@ -67,6 +67,8 @@ struct WorkloadRow {
   std::string ns = {};
   std::string kind = {};  ///< of its object; empty = a row of an earlier release
   std::string name = {};  ///< likewise
+  std::string type = {};  ///< label workload-type
+  Duration expected{0};   ///< declared run time; 0 = unknown
   friend auto operator<=>(const WorkloadRow&, const WorkloadRow&) = default;
 };
 

@@ -138,6 +138,8 @@ void Retirement::retire_empty() {
     if (pool != nullptr && facts_.node_of(c)->empty_since && !drains.contains(c.pool))
       drains.emplace(c.pool, allowed_drains(*pool));
   }
+  const auto delayed_until = ScaleDownDelay(state_).until();
+  const bool delayed = delayed_until && state_.now < *delayed_until;
   const auto surplus = static_pools_.surplus_replicas(candidates);
   for (const auto& name : candidates) {
     const Claim& c = *tables_.claims.find(name);
@@ -147,8 +149,8 @@ void Retirement::retire_empty() {
     const bool over =
         pool == nullptr || (pool->is_static() ? surplus.contains(name)
                                               : pool->consolidate_empty && node.empty_since &&
-                                                    *node.empty_since + pool->consolidate_after <= state_.now);
-    const bool idle = node.pods == 0 && facts_.scales_somewhere() && !wanted.contains(name) && over;
+                                                    *node.empty_since + idle_time(*pool, node) <= state_.now);
+    const bool idle = node.pods == 0 && facts_.scales_somewhere() && !wanted.contains(name) && over && !delayed;
     if (!idle && !node.broken) continue;
     // Neither a broken node nor one without a pool is disrupted voluntarily, and a static pool has its own number.
     const bool budgeted = !node.broken && pool != nullptr && !pool->is_static();

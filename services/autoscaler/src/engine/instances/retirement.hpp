@@ -1,6 +1,7 @@
 #pragma once
 #include "facts.hpp"
 #include "instances/claims.hpp"
+#include "instances/scale_down_delay.hpp"
 #include "launch/static_pools.hpp"
 #include "state.hpp"
 

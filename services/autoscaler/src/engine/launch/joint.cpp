@@ -103,6 +103,9 @@ bool JointPlanner::plans(const DemandUpdated::Item& item) const {
   const auto pods = std::accumulate(item.pod_sets.begin(), item.pod_sets.end(), std::int64_t{0},
                                     [](auto sum, const PodSet& set) { return sum + set.count; });
   if (pods != 1 && !item.runs) return false;
+  // Then each item's own properties decide the NodePool or the capacity type.
+  if (!options_.expanders.empty() || options_.balance_similar_pools || options_.reliability != Reliability::kByPrice)
+    return false;
   return std::ranges::all_of(item.pod_sets, [&](const PodSet& set) {
     if (set.shape.gpu.milli > 0 || set.shape.gpu.mig_count > 0 || nodes_.needs(set).impossible) return false;
     const auto like = template_of(set);

@@ -196,7 +196,7 @@ Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& 
     if (i == 0) id = GangLaunches::id_for(item, fit, *offer->pool, name, offer->nodes);
     auto reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h{}{}", facts_.title_of(item.id),
                               offer->nodes, offer->type->name, name_of(offer->offering.market),
-                              offer->per_hour.to_usd(2), room, offer->relaxed);
+                              offer->per_hour.to_usd(2), room, offer->remarks);
     launch(name, *offer, item.id.uid, id, std::move(reason), step);
     fresh.emplace(name, nodes_.empty(nodes_.side_of(*tables_.claims.find(name))));
   }
@@ -312,9 +312,13 @@ void Launches::cover_demand_once() {
   std::erase_if(step.capacities, [&](const auto& entry) { return !is_launching(*tables_.claims.find(entry.first)); });
   step.usage = facts_.usage();
   const auto provide_one = [&](const DemandUpdated::Item& item) {
-    if (provide(item, step)) return;
-    const auto part = item.runs ? affordable_part(item, step) : std::nullopt;
-    if (!part || !provide(*part, step)) plans_.withdraw(item.id.uid);
+    const auto variants = markets_.variants(item);  // the preferred capacity type first
+    const bool provided = std::ranges::any_of(variants, [&](const DemandUpdated::Item& variant) {
+      if (provide(variant, step)) return true;
+      const auto part = variant.runs ? affordable_part(variant, step) : std::nullopt;
+      return part && provide(*part, step);
+    });
+    if (!provided) plans_.withdraw(item.id.uid);
   };
   for (auto at = open.begin(); at != open.end();) {
     const auto end = std::find_if_not(at, open.end(), [&](const auto* item) {

@@ -1,6 +1,7 @@
 #pragma once
 #include "facts.hpp"
 #include "instances/claims.hpp"
+#include "launch/capacity_markets.hpp"
 #include "launch/fit.hpp"
 #include "launch/gang_launches.hpp"
 #include "launch/joint.hpp"
@@ -24,7 +25,7 @@ namespace qm::autoscaler {
 class Launches {
  public:
   Launches(State& state, const Facts& facts, Claims& claims, const Offers& offers, Plans& plans, const NewNodes& nodes,
-           GangLaunches& gangs, const JointPlanner& joint)
+           const CapacityMarkets& markets, GangLaunches& gangs, const JointPlanner& joint)
       : state_(state),
         options_(state.options),
         tables_(state.tables),
@@ -33,6 +34,7 @@ class Launches {
         offers_(offers),
         plans_(plans),
         nodes_(nodes),
+        markets_(markets),
         gangs_(gangs),
         joint_(joint) {}
 
@@ -77,6 +79,7 @@ class Launches {
   const Offers& offers_;
   Plans& plans_;
   const NewNodes& nodes_;
+  const CapacityMarkets& markets_;
   GangLaunches& gangs_;
   const JointPlanner& joint_;
   bool rolled_back_ = false;  ///< in this pass over the demand

@@ -81,6 +81,7 @@ bool NewNodes::accepts(const PodSet& set, const NodeSide& node) const {
 
 FreeCapacity NewNodes::empty(const NodeSide& node) const {
   FreeCapacity out(node.type);
+  for (const auto& [resource, amount] : node.pool.node_resources) out.extended[resource] = amount;
   for (const auto& [name, set] : tables_.daemon_sets) {
     if (accepts(set, node)) out.occupy(set.shape, needs(set));
   }

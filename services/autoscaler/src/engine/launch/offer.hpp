@@ -35,7 +35,7 @@ struct Offer {
   std::int64_t nodes = 0;
   Money per_hour;
   Labels labels;
-  std::string relaxed = {};  ///< "; minValues 3 of KEY is relaxed to 2" under the policy BestEffort; else empty
+  std::string remarks = {};  ///< for the reason of its claims, each after "; ": relaxed minValues, the expander
 };
 
 }  // namespace qm::autoscaler

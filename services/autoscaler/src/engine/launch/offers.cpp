@@ -226,6 +226,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
            std::pair<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::string>>
       limited;  ///< by NodePool and resource
   std::string contested, inflexible;
+  std::vector<Offer> found;  ///< one of each NodePool that fits
   for (const Pool* pool : pools) {
     std::vector<Candidate> fitting;
     std::vector<Offer> offers;
@@ -275,9 +276,11 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
       inflexible = fmt::format("NodePool {} needs minValues {}", pool->name, missing);
       continue;
     }
-    if (best && !missing.empty()) best->relaxed = fmt::format("; minValues {} is relaxed", missing);
-    if (best) return best;
+    if (best && !missing.empty()) best->remarks = fmt::format("; minValues {} is relaxed", missing);
+    if (best && !choice_.compares()) return best;
+    if (best) found.push_back(std::move(*best));
   }
+  if (!found.empty()) return choice_.choose(std::move(found), sets, usage);
   if (why != nullptr) {
     std::vector<std::string> limits;
     for (const auto& [key, one] : limited) limits.push_back(one.second);

@@ -2,6 +2,7 @@
 #include "facts.hpp"
 #include "launch/new_nodes.hpp"
 #include "launch/offer.hpp"
+#include "launch/pool_choice.hpp"
 #include "qm/autoscaler/gang_launch/alternatives.hpp"
 #include "state.hpp"
 
@@ -18,7 +19,12 @@ namespace qm::autoscaler {
 class Offers {
  public:
   Offers(const State& state, const Facts& facts, const NewNodes& nodes)
-      : state_(state), options_(state.options), tables_(state.tables), facts_(facts), nodes_(nodes) {}
+      : state_(state),
+        options_(state.options),
+        tables_(state.tables),
+        facts_(facts),
+        nodes_(nodes),
+        choice_(state, nodes) {}
 
   /// The cheapest offer that fits the pods whole; without one `why` gets the reason. `zone`: only in this zone.
   [[nodiscard]] std::optional<Offer> cheapest(const std::vector<PodSet>& sets,
@@ -64,6 +70,7 @@ class Offers {
   const Tables& tables_;
   const Facts& facts_;
   const NewNodes& nodes_;
+  const PoolChoice choice_;
 };
 
 }  // namespace qm::autoscaler
