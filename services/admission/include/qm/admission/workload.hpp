@@ -89,6 +89,7 @@ struct Spec {
   Duration expected_runtime{0};
   Shared<Labels> labels;
   std::int32_t priority = 0;
+  Shared<CheckpointTerms> checkpoint;
   bool checkpoints = false;
   bool pods_expected = false;  ///< only its group exists: it holds quota behind the gate until its pods exist
 
