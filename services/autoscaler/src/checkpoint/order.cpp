@@ -60,6 +60,7 @@ Reception receive(GangSave& order, Answer answer) {
   if (answer.fence.attempt != order.fence.attempt || other_number) return Reception::kStale;
   if (std::ranges::find(order.nodes, answer.node) == order.nodes.end()) return Reception::kForeign;
   if (std::ranges::find(order.answers, answer.node, &Answer::node) != order.answers.end()) return Reception::kDuplicate;
+  answer.fence = order.fence;
   order.answers.push_back(std::move(answer));
   return Reception::kAccepted;
 }

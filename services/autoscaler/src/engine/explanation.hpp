@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoints/schedules.hpp"
 #include "facts.hpp"
 #include "launch/offers.hpp"
 #include "launch/static_pools.hpp"
@@ -12,11 +13,12 @@ namespace qm::autoscaler {
 /// Explains what is launched for the demand, or why nothing is.
 class Explanation {
  public:
-  Explanation(const State& state, const Facts& facts, const Offers& offers, const StaticPools& static_pools)
-      : tables_(state.tables), facts_(facts), offers_(offers), static_pools_(static_pools) {}
+  Explanation(const State& state, const Facts& facts, const Offers& offers, const StaticPools& static_pools,
+              const Schedules& schedules)
+      : tables_(state.tables), facts_(facts), offers_(offers), static_pools_(static_pools), schedules_(schedules) {}
 
-  /// One line for each pending gang, then one for each static pool without its number of instances. With `sees`, only gangs
-  /// in the namespaces for which it returns true.
+  /// One line for each pending gang, one for each gang with periodic checkpoints, then one for each static pool without
+  /// its number of instances. With `sees`, only gangs in the namespaces for which it returns true.
   [[nodiscard]] std::vector<std::string> explain(Instant now, std::size_t most = SIZE_MAX, const Sees& sees = {}) const;
 
  private:
@@ -24,6 +26,7 @@ class Explanation {
   const Facts& facts_;
   const Offers& offers_;
   const StaticPools& static_pools_;
+  const Schedules& schedules_;
 };
 
 }  // namespace qm::autoscaler

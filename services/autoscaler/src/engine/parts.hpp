@@ -1,4 +1,6 @@
 #pragma once
+#include "checkpoints/orders.hpp"
+#include "checkpoints/schedules.hpp"
 #include "explanation.hpp"
 #include "instances/groups.hpp"
 #include "instances/retirement.hpp"
@@ -22,15 +24,17 @@ struct EngineParts {
   Offers offers{state, facts, new_nodes};
   Claims claims{state, facts};
   Plans plans{state};
-  Observations observations{state, facts, claims};
+  CheckpointOrders orders{state};
+  Observations observations{state, facts, claims, orders};
 
-  Spot spot{state, claims};
+  Schedules schedules{state, facts, orders};
+  Spot spot{state, facts, claims, orders};
   StaticPools static_pools{state, facts, claims, offers};
   Launches launches{state, facts, claims, offers, plans, new_nodes};
   Retirement retirement{state, facts, claims, static_pools};
   Groups groups{state};
 
-  Explanation explanation{state, facts, offers, static_pools};
+  Explanation explanation{state, facts, offers, static_pools, schedules};
 };
 
 }  // namespace qm::autoscaler

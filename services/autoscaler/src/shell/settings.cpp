@@ -26,7 +26,13 @@ const settings::Table<Settings>& settings_table() {
        "Launches for which the instance types that fit have fewer values than minValues of the NodePool."},
       {"scaling", text("auto, quartermaster, karpenter, none, or the name of another controller"),
        at(cluster, &ClusterSettings::scaling),
-       "Owner of scaling in a namespace that names none; none only explains what would be launched."}};
+       "Owner of scaling in a namespace that names none; none only explains what would be launched."},
+      {"interruption-queue", text("the URL of an SQS queue"), at(&Settings::interruption_queue),
+       "Queue with events of EC2, Health and Auto Scaling, by rules of EventBridge."},
+      {"lifecycle-time", duration(std::chrono::seconds(20)), at(&Settings::lifecycle_time),
+       "Time from a lifecycle action of an Auto Scaling group to the end of its instance; at most the hook's heartbeat."},
+      {"checkpoint-interval", duration(Duration{0}), at(&Settings::checkpoint_interval),
+       "Time between two checkpoints of a gang on spot capacity that declares none; 0 = none is ordered."}};
   return table;
 }
 

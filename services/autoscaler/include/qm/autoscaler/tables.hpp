@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/autoscaler/checkpoint/interval.hpp"
+#include "qm/autoscaler/checkpoint/order.hpp"
 #include "qm/autoscaler/commands.hpp"
 #include "qm/base/table.hpp"
 
@@ -33,7 +35,8 @@ struct Claim {
   WorkloadUid for_uid;                   ///< the gang that it was launched for
   std::string group;                     ///< its Auto Scaling group, which launches and terminates it; empty = none
   std::string reason;
-  Labels labels;  ///< of its node by the pool's rules, in addition to the pool's own
+  Labels labels;             ///< of its node by the pool's rules, in addition to the pool's own
+  bool interrupted = false;  ///< the cloud reclaims it as spot capacity
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 
@@ -47,13 +50,16 @@ struct NodeRow {
   bool drain_requested = false;
   bool drain_confirmed = false;  ///< published as cordoned since then
   std::string drain_reason;
-  std::optional<Instant> taken_at;  ///< spot notice
+  std::optional<Instant> taken_at;        ///< notice with a deadline
+  NoticeKind notice = NoticeKind::kSpot;  ///< of taken_at
+  std::optional<Instant> risk_since;      ///< recommendation to move the work; no deadline
   friend auto operator<=>(const NodeRow&, const NodeRow&) = default;
 };
 
 /// An attempt that holds devices.
 struct AttemptRow {
   std::vector<NodeName> nodes;
+  Instant since{};  ///< it has had nodes since then
   friend auto operator<=>(const AttemptRow&, const AttemptRow&) = default;
 };
 
@@ -63,6 +69,7 @@ struct WorkloadRow {
   std::string ns = {};
   std::string kind = {};  ///< of its object; empty = a row of an earlier release
   std::string name = {};  ///< likewise
+  CheckpointTerms checkpoint = {};
   friend auto operator<=>(const WorkloadRow&, const WorkloadRow&) = default;
 };
 
@@ -93,26 +100,40 @@ struct SaveRow {
   friend auto operator<=>(const SaveRow&, const SaveRow&) = default;
 };
 
-/// A checkpoint order: every rank of the gang saves before the capacity is reclaimed, or is needed otherwise.
+/// A checkpoint order to a gang. After the outcome its eviction is pending, until the attempt has ended.
 struct Order {
-  struct Ack {
-    NodeName node;
-    std::int64_t step = 0;
-    std::string uri;
-    bool ok = false;
-    friend auto operator<=>(const Ack&, const Ack&) = default;
-  };
   AttemptId id;
-  NodeName taken;  ///< the node of the notice
-  std::vector<NodeName> nodes;
-  Instant ordered{}, deadline{};
-  std::vector<Ack> acks;
-  std::string outcome;  ///< "", "Acked", "Late"; "None" = it cannot save and got no order
-  std::int64_t step = 0;
-  std::string uri;
+  NodeName taken;  ///< the node that is taken from the gang; empty = none is, the gang only saves
+  checkpoint::GangSave save;
+  Instant ordered{};
+  std::string outcome;  ///< the name of its closed state; "" = open; "None" = it cannot save and got no order
+  std::string why;      ///< of an outcome other than Acked
+  StepSave saved;       ///< if Acked
   std::string reason;
   std::string ns = {}, kind = {};  ///< of the workload
+  bool evicts = true;
   friend auto operator<=>(const Order&, const Order&) = default;
+};
+
+/// The newest acknowledged checkpoint of a workload: its next attempt resumes from it.
+struct CheckpointRow {
+  checkpoint::Fence fence;
+  StepSave saved;
+  Instant at{};
+  friend auto operator<=>(const CheckpointRow&, const CheckpointRow&) = default;
+};
+
+/// Periodic checkpoint orders of an attempt on spot capacity.
+struct ScheduleRow {
+  Instant last{};  ///< the last order, or the start of the attempt
+  Duration interval{0};
+  friend auto operator<=>(const ScheduleRow&, const ScheduleRow&) = default;
+};
+
+/// A notice that names an instance.
+struct InstanceNoticeRow {
+  Instant at{}, seen{};
+  friend auto operator<=>(const InstanceNoticeRow&, const InstanceNoticeRow&) = default;
 };
 
 /// A unit of cloud capacity: each becomes unavailable and available independently. With an empty zone the cloud
@@ -153,6 +174,10 @@ struct Tables {
   Table<std::string, std::int64_t> group_sizes;                      ///< Auto Scaling group -> last requested size
   Table<std::string, PodSet> daemon_sets;
   Table<std::string, OwnerRow> owners;  ///< of namespaces that name one; others: ""; none = this autoscaler
+  Table<WorkloadUid, CheckpointRow> checkpoints;
+  Table<AttemptId, ScheduleRow> schedules;
+  Table<std::pair<std::string, std::string>, checkpoint::Hazard> hazards;  ///< (type, zone); of deleted claims
+  Table<std::pair<InstanceId, NoticeKind>, InstanceNoticeRow> instance_notices;
 };
 
 }  // namespace qm::autoscaler

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/base/time.hpp"
+#include "qm/model/checkpoint.hpp"
 #include "qm/model/ids.hpp"
 
 #include <compare>
@@ -30,16 +31,6 @@ struct Fence {
   friend auto operator<=>(const Fence&, const Fence&) = default;
 };
 
-/// Ranks of one node that saved the same step.
-struct StepSave {
-  std::int64_t step = 0, epoch = 0;
-  std::int32_t ranks = 0;
-  std::string uri;         ///< of the checkpoint; all ranks of a gang report the same one
-  std::int64_t bytes = 0;  ///< written by these ranks together; 0 = unknown
-  Duration took{0};        ///< of the slowest of them; 0 = unknown
-  friend auto operator<=>(const StepSave&, const StepSave&) = default;
-};
-
 /// The answer of one node.
 struct Answer {
   NodeName node;
@@ -67,7 +58,7 @@ enum class Reception {
   kForeign,    ///< from a node that the order does not name
   kDuplicate,  ///< the node has answered; its first answer counts
 };
-/// Adds an answer to an open order.
+/// Adds an answer to an open order, with the fence of the order.
 ///
 /// Fence    an answer whose attempt differs is stale, and so is one with another number. A number of 0 is that of an
 ///          agent of an earlier release, which names the order by its id alone.
