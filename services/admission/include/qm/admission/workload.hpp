@@ -148,6 +148,7 @@ struct Workload {
   std::uint16_t quota_position = 0;
   std::int32_t promised_attempt = 0;
   std::int32_t resume_attempt = 0;  ///< the attempt that wrote it
+  std::int64_t resume_number = 0;   ///< of the order to save: with the attempt, an older checkpoint is not used
   Instant promised_until{};         ///< a node is announced for then
   Text resume_uri;
   Instant saved{};              ///< when the checkpoint was reported: work since then is lost with the pods
