@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # ./qm bench [NAME...]: admission, bus (carriers and store; Kafka if QM_KAFKA is set or ./qm peers kafka runs it),
-# webhook (also pod creations if ./qm peers kubernetes runs a cluster), informer (if it runs one), or any *_bench
-# binary of the build by the name of its module: admission_kueue, cost_engine, ...
+# interruptions (15,000 messages of an SQS queue, 1,000 notices in one step), webhook (also pod creations if ./qm peers
+# kubernetes runs a cluster), informer (if it runs one), or any *_bench binary of the build by the name of its module:
+# admission_kueue, cost_engine, ...
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 bin=build/${QM_PRESET:-release}/bin

@@ -57,7 +57,9 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
       devices_(std::move(devices)),
       facts_(boot_id()),
       meters_(std::make_unique<Meters>()),
-      checkpoints_(pods_, facts_, clock, {.gateway = options_.checkpoint_gateway}),
+      checkpoints_(
+          pods_, facts_, clock,
+          {.gateway = options_.checkpoint_gateway, .kubelet_pods = options_.kubelet_pods, .proc = options_.proc}),
       link_({options_.telemetry, kVersion, [this](const pb::CheckpointOrder& o) { order(o); }, options_.security},
             facts_),
       pacer_(clock, kThreads) {
@@ -72,7 +74,7 @@ Agent::Agent(Options options, const DomainClock& clock, metrics::Registry& regis
   };
   m.kubelet_ok = answers("ok"), m.kubelet_failed = answers("failed");
   m.bad_lines = registry.counter("qm_agent_bad_lines_total", "Lines of exporter pages that cannot be parsed.");
-  m.notices = registry.counter("qm_agent_notices_total", "Spot interruption notices.");
+  m.notices = registry.counter("qm_agent_notices_total", "Notices of the cloud for its instances.");
   m.reconnects = registry.counter("qm_agent_reconnects_total", "Streams to the telemetry service after the first.");
   m.dropped =
       registry.counter("qm_agent_frames_dropped_total", "Frames dropped because no stream to telemetry was open.");
@@ -198,12 +200,19 @@ void Agent::add_node(const std::string& node) {
       return true;
     });
   }
-  auto watch = std::make_shared<NoticeWatch>(node, *metadata_, facts_);
+  auto watch = std::make_shared<NoticeWatch>(node, notice_source(node), facts_);
   pacer_.add("notice/" + node, options_.notice_period, [this, watch] {
-    const auto seen = watch->look(clock_.now());
-    if (seen == NoticeWatch::Look::kNotice) meters_->notices.add();
-    return seen != NoticeWatch::Look::kNeverAgain;
+    if (watch->look(clock_.now()) == NoticeWatch::Look::kNotice) meters_->notices.add();
+    return true;
   });
+}
+
+std::unique_ptr<NoticeSource> Agent::notice_source(const std::string& node) {
+  const auto url = fill_template(options_.imds, {{"node", node}});
+  // A read that waits for a change needs a thread: only an agent of one node has one to spare.
+  if (options_.cloud == Cloud::kGcp) return gcp_notices(http_metadata(url), options_.nodes.size() == 1);
+  if (options_.cloud == Cloud::kAzure) return azure_notices(http_metadata(url));
+  return aws_notices(node, *metadata_, options_.lifecycle_time);
 }
 
 void Agent::remove_node(const std::string& node) {

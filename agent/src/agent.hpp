@@ -4,6 +4,7 @@
 #include "devices.hpp"
 #include "facts.hpp"
 #include "link.hpp"
+#include "notice_sources.hpp"
 #include "pod_resources.hpp"
 #include "pods.hpp"
 #include "qm/base/json.hpp"
@@ -30,8 +31,10 @@ struct Options {
   kube::ClientOptions kube;
   std::string telemetry;  ///< host:port
   std::string dcgm = "http://127.0.0.1:9400/metrics", imds = "http://169.254.169.254";
-  rpc::ClientSecurity security;  ///< toward the telemetry service
-  Duration sample_period = std::chrono::seconds(60), notice_period = std::chrono::seconds(10);
+  Cloud cloud = Cloud::kAws;
+  Duration lifecycle_time = std::chrono::minutes(2);  ///< until an Auto Scaling group terminates an instance
+  rpc::ClientSecurity security;                       ///< toward the telemetry service
+  Duration sample_period = std::chrono::seconds(60), notice_period = std::chrono::seconds(1);
   // Settings for the one node that the agent runs on; empty = not used.
   std::string pod_resources;  ///< the kubelet's pod-resources socket, which lists the devices of each pod
   Duration pod_resources_period = std::chrono::seconds(2);
@@ -45,6 +48,8 @@ struct Options {
   std::string kubelet_wanted;      ///< the configuration that it should have; differences are reported
   std::string nccl_topology;       ///< the topology file that is written for NCCL
   std::string model_cache;         ///< a folder with one subfolder for each cached model
+  std::string kubelet_pods;        ///< the kubelet's folder of pods, for checkpoint orders by file
+  std::string proc;                ///< the host's /proc, for checkpoint orders by signal
   std::string checkpoint_gateway;  ///< receives checkpoint orders instead of the pods; see checkpoint_target()
   Duration probe_period = std::chrono::minutes(10);
 
@@ -81,6 +86,7 @@ class Agent {
   void node_changed(const std::string& node, bool gone);
   [[nodiscard]] std::string boot_of(const std::string& node) const;
   void add_node(const std::string& node);
+  [[nodiscard]] std::unique_ptr<NoticeSource> notice_source(const std::string& node);
   void remove_node(const std::string& node);
   void publish_nodes();
   [[nodiscard]] std::uint64_t pod_objects() const;

@@ -61,7 +61,8 @@ Status check_paths(const Options& options) {
        {std::pair("pod-resources", options.pod_resources), std::pair("device-plugin", options.device_plugin),
         std::pair("sysfs", options.sysfs), std::pair("kubelet-config", options.kubelet_config),
         std::pair("kubelet-wanted", options.kubelet_wanted), std::pair("nccl-topology", options.nccl_topology),
-        std::pair("model-cache", options.model_cache)}) {
+        std::pair("model-cache", options.model_cache), std::pair("kubelet-pods", options.kubelet_pods),
+        std::pair("proc", options.proc)}) {
     if (!path.empty() && options.nodes.size() != 1)
       return bad(setting, "it is a file of one node", "add --set nodes=NAME with the name of this node");
   }
@@ -99,9 +100,17 @@ const settings::Table<Options>& settings_table() {
       {"checkpoint-gateway",
        text("http://HOST:PORT/PATH, in which {namespace} and {pod} are filled in", kUrl, is_gateway),
        at(&Options::checkpoint_gateway), "URL that receives the checkpoint orders of all pods instead of the pods."},
+      {"kubelet-pods", path(), at(&Options::kubelet_pods),
+       "Folder of the kubelet with the volumes of pods, for checkpoint orders by file."},
+      {"proc", path(), at(&Options::proc), "Mount of the host's /proc, for checkpoint orders by signal."},
       // Samples and notices.
       {"dcgm", url, at(&Options::dcgm), "Metrics page of dcgm-exporter; {node} is the name of the node."},
       {"imds", url, at(&Options::imds), "Instance metadata service; {node} is the name of the node."},
+      {"cloud",
+       choice<Cloud>({{"aws", Cloud::kAws}, {"gcp", Cloud::kGcp}, {"azure", Cloud::kAzure}}, "aws, gcp or azure"),
+       at(&Options::cloud), "Cloud whose metadata service that is."},
+      {"lifecycle-time", duration(20s), at(&Options::lifecycle_time),
+       "Time until an Auto Scaling group terminates an instance; at most the heartbeat of its lifecycle hook."},
       {"sample-period", period, at(&Options::sample_period), "Domain time between two reads of the metrics page."},
       {"notice-period", period, at(&Options::notice_period), "Domain time between two reads of the metadata."},
       // The kubelet of the one node.

@@ -1,33 +1,35 @@
 #pragma once
 #include "facts.hpp"
-#include "sources.hpp"
+#include "notice_sources.hpp"
 
+#include <memory>
+#include <set>
 #include <string>
 
 namespace qm::agent {
 
-/// Watches one instance for its spot interruption notice.
+/// Watches one instance for notices of its cloud: each is one fact, for its kind, action and time.
 ///
-/// The life cycle is requested until it is known; an on-demand instance is not queried again. A notice is one fact
-/// for each action and time in it; a failed read is retried.
+/// Errors   a failed read is retried after one second, then two, up to 30; the notices known before stay reported.
 /// Threads  one at a time.
 class NoticeWatch {
  public:
-  NoticeWatch(std::string node, MetadataSource& metadata, Facts& facts)
-      : node_(std::move(node)), metadata_(metadata), facts_(facts) {}
+  NoticeWatch(std::string node, std::unique_ptr<NoticeSource> source, Facts& facts)
+      : node_(std::move(node)), source_(std::move(source)), facts_(facts) {}
 
-  enum class Look { kNothing, kNotice, kError, kNeverAgain };
+  enum class Look { kNothing, kNotice, kError, kBackOff };
   Look look(Instant now);
 
  private:
-  /// Reads a path whose value does not change into `known`, once.
-  Status learn(const std::string& path, std::string& known);
   Result<Look> try_look(Instant now);
+  Status report(const SeenNotice& notice, Instant now);
 
   std::string node_;
-  MetadataSource& metadata_;
+  std::unique_ptr<NoticeSource> source_;
   Facts& facts_;
-  std::string life_cycle_, instance_, reported_;
+  std::set<SeenNotice> reported_;
+  int errors_ = 0;
+  Instant not_before_{};
 };
 
 }  // namespace qm::agent

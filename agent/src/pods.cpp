@@ -74,6 +74,7 @@ Rank rank_of(const Json& pod) {
   const std::string attempt = kube::annotation(pod, words::kAttempt);
   std::from_chars(attempt.data(), attempt.data() + attempt.size(), rank.attempt);
   rank.checkpoint = kube::annotation(pod, words::kCheckpoint);
+  rank.answer = kube::annotation(pod, kCheckpointAnswer);
   rank.uses_gpus = asks_for_gpus(pod);
   rank.running = pod["status"]["phase"].string() == "Running";
   rank.created = pod["metadata"]["creationTimestamp"].string();
@@ -135,6 +136,14 @@ Pods::Ranks Pods::ranks(const std::string& node, const WorkloadIdentity& workloa
       out.foreign.push_back(rank.ns + "/" + rank.name);
   }
   return out;
+}
+
+std::string Pods::checkpoint_answer(const std::string& node, const std::string& uid) const {
+  const std::lock_guard lock(mutex_);
+  const auto pods = by_node_.find(node);
+  if (pods == by_node_.end()) return {};
+  const auto rank = pods->second.find(uid);
+  return rank == pods->second.end() ? std::string() : rank->second.answer;
 }
 
 bool Pods::gpu_pods(const std::string& node) const {

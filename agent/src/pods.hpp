@@ -14,6 +14,9 @@
 
 namespace qm::agent {
 
+/// Annotation that a pod writes on itself to answer a checkpoint order by signal; see read_rank_answer().
+inline constexpr std::string_view kCheckpointAnswer = "quartermaster.dev/checkpoint-answer";
+
 /// A pod that can receive checkpoint orders and that requests devices from its kubelet.
 struct Rank {
   std::string uid, ns, name, node;
@@ -22,7 +25,8 @@ struct Rank {
   std::string scheduler;                              ///< spec.schedulerName
   std::string workload, controller, controller_kind;  ///< see PodOwner
   std::int32_t attempt = 0;                           ///< 0 = the pod has no attempt
-  std::string checkpoint;                             ///< URL template; empty = no checkpoints
+  std::string checkpoint;                             ///< contract; empty = no checkpoints
+  std::string answer;                                 ///< to an order by signal
   bool uses_gpus = false, running = false;
   std::string created;                                    ///< RFC 3339
   std::vector<std::int32_t> gpus;                         ///< from its annotation, by index; see drop_unusable()
@@ -52,6 +56,8 @@ class Pods {
     std::vector<std::string> foreign;  ///< "namespace/name" of pods that name the workload but do not belong to it
   };
   [[nodiscard]] Ranks ranks(const std::string& node, const WorkloadIdentity& workload, std::int32_t attempt) const;
+  /// The newest answer of a rank to an order by signal; empty if it has none.
+  [[nodiscard]] std::string checkpoint_answer(const std::string& node, const std::string& uid) const;
   [[nodiscard]] bool gpu_pods(const std::string& node) const;
   [[nodiscard]] KnownPods known(const std::string& node) const;
   /// The pods of the node that request the resource and do not run yet.

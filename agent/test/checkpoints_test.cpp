@@ -37,7 +37,8 @@ class CheckpointsTest : public ::testing::Test {
     order.set_namespace_("team");
     order.set_kind("Job");
     order.set_reason("SpotInterruption");
-    order.set_deadline_us(1'000'000);
+    order.set_deadline_us(5'000'000);
+    order.set_number(17);
     return order;
   }
   /// Carries out an order and removes its acknowledgements from the queue.
@@ -60,10 +61,12 @@ class CheckpointsTest : public ::testing::Test {
   ManualClock clock{from_micros(77)};
 };
 
-TEST_F(CheckpointsTest, LeastStepOfAllRanks) {
+TEST_F(CheckpointsTest, RanksAreReportedByTheStepThatTheySaved) {
   Checkpoints desk(pods, facts, clock, behind_gateway());
   pod("r0"), pod("r1"), pod("r2"), pod("elsewhere", "m");
-  ranks.saved("r0", 120), ranks.saved("r1", 100), ranks.saved("r2", 110);
+  ranks.saved("r0", 120), ranks.saved("r2", 120);
+  ranks.say("r1",
+            {http::json(200, R"({"step":100,"uri":"s3://r1","epoch":3,"bytes":7,"seconds":1.5,"fence":"2-17"})")});
   const auto acks = carry_out(desk, "o1");
   ASSERT_THAT(acks, SizeIs(1));
   const auto& ack = acks[0];
@@ -75,14 +78,25 @@ TEST_F(CheckpointsTest, LeastStepOfAllRanks) {
   EXPECT_EQ(ack.step(), 100);
   EXPECT_EQ(ack.uri(), "s3://r1");
   EXPECT_EQ(ack.at_us(), 77);
+  EXPECT_EQ(ack.number(), 17);
+  ASSERT_EQ(ack.saves_size(), 2);
+  EXPECT_EQ(ack.saves(0).step(), 100);
+  EXPECT_EQ(ack.saves(0).epoch(), 3);
+  EXPECT_EQ(ack.saves(0).bytes(), 7);
+  EXPECT_EQ(ack.saves(0).took_us(), 1'500'000);
+  EXPECT_EQ(ack.saves(1).step(), 120);
+  EXPECT_EQ(ack.saves(1).ranks(), 2);
+  EXPECT_EQ(ack.saves(1).uri(), "s3://r0") << "that of the first rank";
   EXPECT_TRUE(ack.ok()) << ack.message();
   const auto asked = ranks.asked();
   ASSERT_THAT(asked, SizeIs(3));
   const auto body = Json::parse(asked[0].second);
   ASSERT_TRUE(body);
-  EXPECT_EQ((*body)["deadline"].string(), "1970-01-01T00:00:01Z");
+  EXPECT_EQ((*body)["deadline"].string(), "1970-01-01T00:00:05Z");
   EXPECT_EQ((*body)["reason"].string(), "SpotInterruption");
   EXPECT_EQ((*body)["gang"].string(), "job");
+  EXPECT_EQ((*body)["attempt"].integer(), 2);
+  EXPECT_EQ((*body)["fence"].string(), "2-17");
 }
 
 TEST_F(CheckpointsTest, EachOwnNodeAnswersForItself) {
@@ -133,6 +147,19 @@ TEST_F(CheckpointsTest, ServerErrorsAreTriedAgain) {
   const auto acks = carry_out(desk, "o1");
   EXPECT_TRUE(acks[0].ok()) << acks[0].message();
   EXPECT_EQ(acks[0].step(), 8);
+}
+
+// A rank of an earlier incarnation of the gang that is still there.
+TEST_F(CheckpointsTest, AnAnswerToAnotherOrderIsStale) {
+  Checkpoints desk(pods, facts, clock, behind_gateway());
+  pod("r0");
+  for (const char* fence : {"1-17", "2-16", "x"}) {
+    ranks.say("r0", {http::json(200, Json::object({{"step", 8}, {"uri", "s3://x"}, {"fence", fence}}).dump())});
+    const auto acks = carry_out(desk, std::string("o") + fence);
+    EXPECT_FALSE(acks[0].ok()) << fence;
+    EXPECT_EQ(acks[0].saves_size(), 0);
+    EXPECT_THAT(acks[0].message(), HasSubstr("and the order is 2-17"));
+  }
 }
 
 TEST_F(CheckpointsTest, UnreadableAnswersAreNotOk) {

@@ -86,15 +86,43 @@ class NoticeTest : public ::testing::Test {
   }
   testing::FakeMetadata metadata;
   Facts facts{"boot"};
-  NoticeWatch watch{"n", metadata, facts};
+  NoticeWatch watch{"n", aws_notices("n", metadata, std::chrono::seconds(90)), facts};
   Instant now = from_micros(5);
 };
 
-TEST_F(NoticeTest, OnDemandIsNeverAskedAgain) {
+// An on-demand instance has no spot notices; maintenance and lifecycle hooks concern it too.
+TEST_F(NoticeTest, OnDemandHasNoSpotNotice) {
   metadata.set("n/instance-life-cycle", "on-demand");
+  metadata.set("n/instance-id", "i-1");
   notice("2026-11-21T09:14:29Z");
-  EXPECT_EQ(watch.look(now), Look::kNeverAgain);
+  EXPECT_EQ(watch.look(now), Look::kNothing);
   EXPECT_EQ(metadata.looks("n/spot/instance-action"), 0);
+  metadata.set("n/events/maintenance/scheduled", R"([
+    {"NotBefore":"21 Nov 2026 09:00:43 GMT","Code":"system-reboot","EventId":"e-1","State":"active"},
+    {"NotBefore":"21 Nov 2026 08:00:00 GMT","Code":"system-reboot","EventId":"e-0","State":"canceled"}])");
+  metadata.set("n/autoscaling/target-lifecycle-state", "Terminated");
+  int looks = 0;
+  while (watch.look(now) != Look::kNotice && looks < 100) ++looks;
+  EXPECT_EQ(looks, 9) << "each tenth read";
+  const auto due = facts.due({}, 10);
+  ASSERT_THAT(due, SizeIs(2));
+  EXPECT_EQ(due[0].notice().kind(), "maintenance");
+  EXPECT_EQ(due[0].notice().action(), "system-reboot");
+  EXPECT_EQ(from_micros(due[0].notice().at_us()), *from_rfc3339("2026-11-21T09:00:43Z"));
+  EXPECT_EQ(due[1].notice().kind(), "lifecycle");
+  EXPECT_EQ(from_micros(due[1].notice().at_us()), now + std::chrono::seconds(90));
+}
+
+TEST_F(NoticeTest, ARecommendationIsANoticeOfItsOwn) {
+  spot();
+  metadata.set("n/events/recommendations/rebalance", R"({"noticeTime": "2026-11-21T09:14:00Z"})");
+  EXPECT_EQ(watch.look(now), Look::kNotice);
+  notice("2026-11-21T09:16:29Z");
+  EXPECT_EQ(watch.look(now), Look::kNotice);
+  const auto due = facts.due({}, 10);
+  ASSERT_THAT(due, SizeIs(2));
+  EXPECT_EQ(due[0].notice().kind(), "rebalance");
+  EXPECT_EQ(due[1].notice().kind(), "");
 }
 
 // S-239: a missing document is not a notice; an existing one has an action and a time.
@@ -129,27 +157,36 @@ TEST_F(NoticeTest, TheActionIsKept) {
   EXPECT_EQ(actions, (std::vector<std::string>{"terminate", "stop", "hibernate"}));
 }
 
-// S-239: a failed or malformed read is not a notice and does not stop the polling.
+// S-239: a failed or malformed read is not a notice; it is repeated after a growing pause.
 TEST_F(NoticeTest, WhatCannotBeReadIsAskedAgain) {
   spot();
   metadata.away(true);
   EXPECT_EQ(watch.look(now), Look::kError);
+  EXPECT_EQ(watch.look(now), Look::kBackOff);
+  std::vector<std::int64_t> pauses;
+  for (int i = 0; i < 6; ++i) {
+    const Instant before = now;
+    while (watch.look(now) == Look::kBackOff) now += std::chrono::seconds(1);
+    pauses.push_back((now - before) / std::chrono::seconds(1));
+  }
+  EXPECT_EQ(pauses, (std::vector<std::int64_t>{1, 2, 4, 8, 16, 30}));
+  const auto later = [&] { return now += std::chrono::seconds(60); };
   metadata.away(false);
   notice("soon");
-  EXPECT_EQ(watch.look(now), Look::kError);
+  EXPECT_EQ(watch.look(later()), Look::kError);
   metadata.set("n/spot/instance-action", "<html>");
-  EXPECT_EQ(watch.look(now), Look::kError);
+  EXPECT_EQ(watch.look(later()), Look::kError);
   metadata.clear("n/instance-id");
   notice("2026-11-21T09:14:29Z");
-  EXPECT_EQ(watch.look(now), Look::kError) << "a notice without its instance is useless";
+  EXPECT_EQ(watch.look(later()), Look::kError) << "a notice without its instance is useless";
   EXPECT_EQ(facts.size(), 0U);
   metadata.set("n/instance-id", "i-1");
-  EXPECT_EQ(watch.look(now), Look::kNotice);
+  EXPECT_EQ(watch.look(later()), Look::kNotice);
 }
 
 TEST_F(NoticeTest, FullQueueMeansLater) {
   Facts full("boot", 0);
-  NoticeWatch other("n", metadata, full);
+  NoticeWatch other("n", aws_notices("n", metadata, std::chrono::seconds(90)), full);
   spot();
   notice("2026-11-21T09:14:29Z");
   EXPECT_EQ(other.look(now), Look::kError);

@@ -106,6 +106,20 @@ void print_explanation(const Context& context, const pb::Explanation& explanatio
   print_nodes(context, explanation, nodes);
 }
 
+/// How it saves: "every 1000 steps, ordered every 600 s on spot capacity, by 1 rank"; empty if nothing is declared.
+std::string checkpoint_text(const pb::WorkloadSpec& spec) {
+  const auto& terms = spec.checkpoint();
+  std::vector<std::string> parts;
+  if (terms.steps() > 0) parts.push_back(fmt::format("every {} steps", terms.steps()));
+  if (terms.interval_us() > 0)
+    parts.push_back(fmt::format("ordered every {:.0f} s on spot capacity", seconds(Duration(terms.interval_us()))));
+  if (terms.quorum() > 0)
+    parts.push_back(fmt::format("valid with {} rank{}", terms.quorum(), terms.quorum() == 1 ? "" : "s"));
+  if (!terms.uri().empty()) parts.push_back("to " + terms.uri());
+  if (parts.empty() && spec.checkpoints()) parts.emplace_back("by order");
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 void describe(const Context& context, const pb::Workload& workload) {
   const auto& state = workload.state();
   const auto& spec = state.spec();
@@ -133,6 +147,7 @@ void describe(const Context& context, const pb::Workload& workload) {
   line(context, "finished", moment(context, state.finished_us()));
   if (state.phase() == pb::FINISHED) line(context, "outcome", state.succeeded() ? "succeeded" : "failed");
   if (state.has_eviction()) line(context, "eviction", eviction_text(context, state.eviction()));
+  line(context, "checkpoint", checkpoint_text(spec));
   line(context, "resume", state.resume_uri());
   line(context, "reason", state.reason());
 }

@@ -249,6 +249,26 @@ TEST(Describe, PrintsThatPlacementIsUnavailable) {
   EXPECT_NE(ran.err.find("ada is not let in"), std::string::npos) << ran.err;
 }
 
+// S-247
+TEST(Describe, PrintsTheCheckpointInterval) {
+  FakeSuite suite;
+  populate(suite.state);
+  auto& spec = *suite.state.workloads[0].mutable_state()->mutable_spec();
+  const auto name = spec.namespace_() + "/" + spec.name();
+  EXPECT_EQ(qmctl(suite, {"describe", name}).out.find("checkpoint "), std::string::npos);
+  spec.set_checkpoints(true);
+  EXPECT_NE(qmctl(suite, {"describe", name}).out.find("checkpoint by order\n"), std::string::npos);
+  spec.mutable_checkpoint()->set_steps(1000);
+  spec.mutable_checkpoint()->set_interval_us(600'000'000);
+  spec.mutable_checkpoint()->set_quorum(1);
+  spec.mutable_checkpoint()->set_uri("s3://bucket/run");
+  const auto ran = qmctl(suite, {"describe", name});
+  EXPECT_NE(ran.out.find("checkpoint every 1000 steps, ordered every 600 s on spot capacity, valid with 1 rank, to "
+                         "s3://bucket/run\n"),
+            std::string::npos)
+      << ran.out;
+}
+
 TEST(Describe, PrintsTheSchedulerThatBindsAnAdmittedWorkload) {
   FakeSuite suite;
   populate(suite.state);

@@ -6,6 +6,7 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <set>
 
 namespace qm::fleet {
 namespace {
@@ -82,6 +83,7 @@ Answered<http::Answer> AwsQueues::handle(const AwsCall& call) {
   if (call.action == "SendMessage") return send(call);
   if (call.action == "ReceiveMessage") return receive(call);
   if (call.action == "DeleteMessage") return remove(call);
+  if (call.action == "DeleteMessageBatch") return remove_batch(call);
   return refuse(400, "UnknownOperationException", "The operation {} is not known.", call.action);
 }
 
@@ -215,6 +217,38 @@ AwsQueues::Reply AwsQueues::remove(const AwsCall& call) {
   }
   queue->messages.erase(*n);
   return answer(Json::object());
+}
+
+AwsQueues::Reply AwsQueues::remove_batch(const AwsCall& call) {
+  FLEET_ASSIGN(auto* const queue, meant(call));
+  const auto& entries = call.body["Entries"].items();
+  if (entries.empty())
+    return refuse(400, "EmptyBatchRequest",
+                  "There should be at least one DeleteMessageBatchRequestEntry in the request.");
+  if (entries.size() > static_cast<std::size_t>(kMaxBatch))
+    return refuse(400, "TooManyEntriesInBatchRequest",
+                  "Maximum number of entries per request are {}. You have sent {}.", kMaxBatch, entries.size());
+  std::set<std::string> ids;
+  for (const auto& entry : entries) {
+    if (!ids.insert(entry["Id"].string()).second)
+      return refuse(400, "BatchEntryIdsNotDistinct", "Id {} repeated.", entry["Id"].string());
+  }
+  auto done = Json::array(), failed = Json::array();
+  for (const auto& entry : entries) {
+    const auto n = message_of(entry["ReceiptHandle"].string());
+    if (n && *n <= sequence_) {
+      queue->messages.erase(*n);
+      done.push_back(Json::object({{"Id", entry["Id"]}}));
+    } else {
+      failed.push_back(Json::object({{"Id", entry["Id"]},
+                                     {"SenderFault", true},
+                                     {"Code", "ReceiptHandleIsInvalid"},
+                                     {"Message", "The input receipt handle is invalid."}}));
+    }
+  }
+  Json body = Json::object({{"Successful", std::move(done)}});
+  if (failed.size() > 0) body.set("Failed", std::move(failed));
+  return answer(body);
 }
 
 }  // namespace qm::fleet

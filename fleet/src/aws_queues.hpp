@@ -53,6 +53,7 @@ class AwsQueues {
   Reply send(const AwsCall& call);
   Reply receive(const AwsCall& call);
   Reply remove(const AwsCall& call);
+  Reply remove_batch(const AwsCall& call);
   Queue* find(const std::string& url_or_name);
   Answered<Queue*> meant(const AwsCall& call);
   Message& push(Queue& queue, const std::string& body);

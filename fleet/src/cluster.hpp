@@ -112,6 +112,8 @@ class Cluster {
   void end(const std::string& uid, std::string_view reason);
   void fail_lost(const ObjectPtr& pod);
   [[nodiscard]] std::int64_t step_of(const PodState& state) const;
+  /// The step that all ranks of a gang save for the order with this fence: ranks of one training step agree on it.
+  std::int64_t save_step(const PodState& state, const std::string& fence);
   void hold_drain(const std::string& node);
 
   World& world_;
@@ -124,6 +126,7 @@ class Cluster {
   std::map<std::string, int> gang_pods_;    // live pods of a gang
   std::set<std::string> partial_;           // gangs already watched
   GangClock gangs_;
+  std::map<std::string, std::pair<std::string, std::int64_t>> saves_;  ///< gang -> fence of its last order, and step
   std::uint32_t next_pod_ip_ = 0;
 };
 

@@ -316,6 +316,7 @@ void Cluster::end(const std::string& uid, std::string_view reason) {
   if (--gang_pods_[gang] == 0) {
     gang_pods_.erase(gang);
     gangs_.forget(gang);
+    saves_.erase(gang);
   }
   const bool draining =
       std::ranges::any_of(home.pods, [&](const std::string& other) { return pods_.at(other).stopping; });
@@ -350,6 +351,13 @@ std::int64_t Cluster::step_of(const PodState& state) const {
   return std::max(state.start_step, gangs_.step(state.uid, world_.now()));
 }
 
+std::int64_t Cluster::save_step(const PodState& state, const std::string& fence) {
+  if (fence.empty()) return step_of(state);
+  auto& [of, step] = saves_[state.gang];
+  if (of != fence) of = fence, step = step_of(state);
+  return step;
+}
+
 Answered<Json> Cluster::checkpoint(const std::string& ns, const std::string& name, const Json& order) {
   FLEET_ASSIGN(const auto object, store_.get(pods_kind_, ns, name));
   const PodState* state = pod(uid_of(*object));
@@ -359,7 +367,7 @@ Answered<Json> Cluster::checkpoint(const std::string& ns, const std::string& nam
   if (state == nullptr || state->phase != PodState::Phase::kRunning || state->hung) {
     return conflict(pods_kind_, name, "the rank does not run");
   }
-  const std::int64_t step = step_of(*state);
+  const std::int64_t step = save_step(*state, order["fence"].string());
   const std::string uri = fmt::format("fleet://{}/{}?step={}", ns, state->job.empty() ? name : state->job, step);
   Json::Object fields = identity(*state);
   fields.insert(fields.end(), {{"step", step}, {"reason", order["reason"].string()}});

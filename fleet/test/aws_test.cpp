@@ -301,6 +301,25 @@ TEST_F(AwsApiTest, QueueParametersAreBound) {
   EXPECT_EQ(aws.send_message(url("none"), "m").error().code, Code::kNotFound);
 }
 
+TEST_F(AwsApiTest, MessagesAreDeletedTenInACall) {
+  ASSERT_TRUE(aws.create_queue("q"));
+  std::vector<std::string> receipts;
+  for (int i = 0; i < 23; ++i) ASSERT_TRUE(aws.send_message(url("q"), std::to_string(i)));
+  for (int i = 0; i < 3; ++i) {
+    const auto received = aws.receive_messages(url("q"), 10, 0).value();
+    for (const auto& message : received) receipts.push_back(message.receipt);
+  }
+  ASSERT_EQ(receipts.size(), 23U);
+  receipts.emplace_back("nonsense");
+  calls = 0;
+  EXPECT_EQ(aws.delete_messages(url("q"), receipts).value(), 1U) << "one receipt is not valid";
+  EXPECT_EQ(calls, 3);
+  steady = steady.load() + seconds(60);
+  EXPECT_TRUE(aws.receive_messages(url("q"), 10, 0)->empty());
+  EXPECT_EQ(aws.delete_messages(url("q"), {}).value(), 0U);
+  EXPECT_EQ(aws.delete_messages(url("none"), receipts).error().code, Code::kNotFound);
+}
+
 TEST_F(AwsApiTest, ALongPollIsAnsweredByAMessageAndNotByAGoneReader) {
   ASSERT_TRUE(aws.create_queue("q"));
   ASSERT_TRUE(aws.receive_messages(url("q"), 10, 20));

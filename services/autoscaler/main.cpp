@@ -1,6 +1,7 @@
 // qm-autoscaler: cloud capacity. Wiring only.
 #include "qm/autoscaler/api.hpp"
 #include "qm/autoscaler/cluster.hpp"
+#include "qm/autoscaler/interruption_queue.hpp"
 #include "qm/autoscaler/settings.hpp"
 #include "qm/bus/bus.hpp"
 #include "qm/kube/connect.hpp"
@@ -53,6 +54,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   engine_options.strict_min_values = cluster_settings.strict_min_values;
   engine_options.node_price = cluster_settings.node_price;
   autoscaler::apply(chosen.groups, engine_options);
+  engine_options.checkpoint_interval = chosen.checkpoint_interval;
   service::Host host(options,
                      std::make_unique<autoscaler::Shell>(
                          std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), engine_options),
@@ -78,7 +80,11 @@ qm::Status run(const qm::rpc::Settings& settings) {
   if (karpenter) look_options.also = [&cluster] { return cluster.listed_instances(); };
   autoscaler::CloudWatch watch(host, aws, *clock, look_options);
   look = &watch;
+  autoscaler::InterruptionQueue queue(
+      aws, [&](service::Input input, auto done) { return host.submit(std::move(input), std::move(done)); },
+      [&] { watch.poke(); }, {.url = chosen.interruption_queue, .lifecycle_time = chosen.lifecycle_time});
   const std::shared_ptr<void> end_of_looks(nullptr, [&](void*) {
+    queue.stop();
     cluster.stop();
     watch.stop();
     class_watch.stop();
@@ -88,6 +94,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   if (chosen.groups.by_priority()) priorities.start();
   cluster.start();
   watch.start();
+  if (!chosen.interruption_queue.empty()) queue.start();
 
   metrics::Registry registry;
   rpc::export_host(registry, host, "autoscaler");
@@ -102,6 +109,12 @@ qm::Status run(const qm::rpc::Settings& settings) {
        [&] {
          Json state = host.debug_state();
          state.set("cloud_looks", static_cast<std::int64_t>(watch.looks()));
+         const auto counted = queue.counters();
+         state.set("interruption_queue", Json::object({{"messages", std::int64_t(counted.messages)},
+                                                       {"notices", std::int64_t(counted.notices)},
+                                                       {"repeated", std::int64_t(counted.repeated)},
+                                                       {"unreadable", std::int64_t(counted.unreadable)},
+                                                       {"undeleted", std::int64_t(counted.undeleted)}}));
          return state;
        }});
   rpc::Server server(server_options, {api.get()});
@@ -112,6 +125,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
 
   replica->wait_for_end();
   server.stop();
+  queue.stop();
   cluster.stop();
   watch.stop();
   admin.stop();

@@ -189,15 +189,15 @@ void Agents::answer(const std::string& node, Agent& agent, const telemetry::pb::
   int ranks = 0;
   std::string name, ns;
   for (const auto& [uid, pod] : world_.pods) {
-    if (pod.node != node || pod.job != order.uid() || pod.attempt != order.attempt() ||
-        pod.phase != World::Pod::Phase::kRunning)
-      continue;
+    if (pod.job != order.uid() || pod.attempt != order.attempt() || pod.phase != World::Pod::Phase::kRunning) continue;
     const std::int64_t at = pod.start_step + (world_.now() - pod.started).count() / 1'000'000;
     step = step < 0 ? at : std::min(step, at);
     ns = pod.ns;
     name = world_.jobs.at(pod.job).name;
-    ++ranks;
+    ranks += pod.node == node ? 1 : 0;
   }
+  // The ranks of a gang agree on the step that they save: the first one to answer an order chooses it.
+  step = save_steps_.emplace(order.id(), step).first->second;
   auto* ack = fact(node, agent).mutable_ack();
   ack->set_order_id(order.id());
   ack->set_uid(order.uid());
@@ -205,11 +205,16 @@ void Agents::answer(const std::string& node, Agent& agent, const telemetry::pb::
   ack->set_namespace_(order.namespace_());
   ack->set_node(node);
   ack->set_ranks(ranks);
+  ack->set_number(order.number());
   ack->set_ok(ranks > 0);
   ack->set_at_us(micros(world_.now()));
   if (ranks > 0) {
     ack->set_step(step);
     ack->set_uri(fmt::format("fleet://{}/{}?step={}", ns, name, step));
+    auto* save = ack->add_saves();
+    save->set_step(step);
+    save->set_ranks(ranks);
+    save->set_uri(ack->uri());
   } else {
     ack->set_message("no rank of this attempt runs here");
   }

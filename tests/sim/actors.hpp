@@ -82,6 +82,7 @@ class Agents {
   Service& telemetry_;
   std::unique_ptr<telemetry::AgentHub>& hub_;
   std::map<std::string, Agent> agents_;
+  std::map<std::string, std::int64_t> save_steps_;  ///< order -> step of all its ranks
   std::shared_ptr<std::set<std::string>> confirmed_ = std::make_shared<std::set<std::string>>();
 };
 

@@ -153,6 +153,7 @@ void mutate_pod(Json& pod, const Subject& s, const Settings& settings, const Vie
   requests_from_limits(pod.set(kSpec));
   choose_shares(pod);
   apply_defaults(pod, {}, namespace_of(s, view), settings);
+  offer_resume(pod);
   // A pod that names its node bypasses every scheduler; the API server does not allow a gate on it.
   if (!manages_quota(s, view) || !settings.gate_pods || !counts_alone(pod, s, settings, view) ||
       !pod[kSpec]["nodeName"].string().empty())
@@ -171,6 +172,7 @@ void mutate_job(Json& job, const Subject& s, const Settings& settings, const Vie
   requests_from_limits(pods.set(kSpec));
   choose_shares(pods);
   apply_defaults(pods, job, namespace_of(s, view), settings);
+  offer_resume(pods);
   // The Jobs of a JobSet or similar object are suspended and started with it.
   if (!manages_quota(s, view) || is_part_of_workload(s, job, settings)) return;
   if (!is_queued(job)) {

@@ -93,6 +93,27 @@ bool wants_spot(const Json& spec) {
   return std::ranges::any_of(kSpotTaints, [&](const auto key) { return names_taint(spec, key); });
 }
 
+void require_on_demand(Json& spec) {
+  const auto is_spot = [](const Json& toleration) {
+    return std::ranges::find(kSpotTaints, toleration["key"].string()) != kSpotTaints.end();
+  };
+  if (auto* tolerations = spec.find("tolerations"); tolerations != nullptr && tolerations->is_array())
+    std::erase_if(tolerations->items_mut(), is_spot);
+  constexpr const char* kRequired = "requiredDuringSchedulingIgnoredDuringExecution";
+  if (spec.path("affinity.nodeAffinity")[kRequired]["nodeSelectorTerms"].is_array()) {
+    auto& terms = spec.set("affinity").set("nodeAffinity").set(kRequired).set("nodeSelectorTerms");
+    for (auto& term : terms.items_mut()) {
+      if (!term["matchExpressions"].is_array()) continue;
+      // It is replaced and not removed: a term without expressions matches no node.
+      for (auto& e : term.set("matchExpressions").items_mut()) {
+        if (e["key"].string() == words::kCapacityType)
+          e.set("operator", "In").set("values", Json::array({Json("on-demand")}));
+      }
+    }
+  }
+  spec.set("nodeSelector").set(words::kCapacityType, "on-demand");
+}
+
 bool sets_capacity_type(const Json& spec) { return !values_of(spec, words::kCapacityType).empty(); }
 
 void gpu_proportion(const Case& one, Findings& out) {

@@ -202,6 +202,7 @@ constexpr std::array<Rule, kRuleCount> kRules{{{"gpu-whole", Of::kNamedGpus, who
                                                {"gang-environment", Of::kGpuPods, gang_environment, Mode::kMutate},
                                                {"pod-security", Of::kAllPods, pod_security, Mode::kWarn},
                                                {"quota-scope", Of::kGpuPods, quota_scope, Mode::kWarn},
+                                               {"spot-checkpoint", Of::kGpuPods, spot_checkpoint, Mode::kWarn},
                                                {"lint", Of::kObjects, nullptr, Mode::kWarn}}};
 
 /// Whether a container names a GPU resource, even with an invalid amount.
@@ -357,7 +358,8 @@ void supply(Json& pod, const Labels& own, const View::Namespace& defaults, const
       !wants_spot(spec) && !sets_capacity_type(spec)) {
     spec.set("nodeSelector").set(words::kCapacityType, "on-demand");
   }
-  if (mends(RuleId::kGpuPriority) && !spec.contains("priorityClassName")) {
+  if (mends(RuleId::kSpotCheckpoint)) supply_on_demand(pod);
+  if (mends(RuleId::kGpuPriority) && !pod["spec"].contains("priorityClassName")) {
     const auto found = facts.default_priority.find(pod["metadata"]["labels"][kWorkloadType].string());
     if (found != facts.default_priority.end()) {
       // The API server has already set both without a class, and then refuses other values; without them it computes

@@ -46,6 +46,7 @@ enum class RuleId : std::uint8_t {
   kGangEnvironment,
   kPodSecurity,
   kQuotaScope,
+  kSpotCheckpoint,
   kLint,
   kCount
 };
@@ -84,6 +85,7 @@ void gpu_namespace(const Case& one, Findings& out);
 void gpu_priority(const Case& one, Findings& out);
 void gang_topology(const Case& one, Findings& out);
 void gang_environment(const Case& one, Findings& out);
+void spot_checkpoint(const Case& one, Findings& out);
 
 /// Whether a pod or template requests GPUs: by a container, or by its requirements for a GPU.
 [[nodiscard]] bool requests_gpus(const Json& pod);
@@ -98,6 +100,13 @@ void gpu_need(const Case& one, Findings& out);
 /// Whether some label or toleration selects spot capacity, and whether any label selects a capacity type.
 [[nodiscard]] bool wants_spot(const Json& spec);
 [[nodiscard]] bool sets_capacity_type(const Json& spec);
+/// Moves a pod from spot to on-demand capacity: node selector, required node affinity, and tolerations of spot taints.
+void require_on_demand(Json& spec);
+/// The same for a training pod on spot capacity that has no checkpoint in durable storage.
+void supply_on_demand(Json& pod);
+/// Adds the variable CHECKPOINT_URI to the containers of a pod that can save: the address of the newest checkpoint, which
+/// admission writes to the annotation of the next attempt. Empty in the first attempt.
+void offer_resume(Json& pod);
 /// Gang size as far as the pod specifies it; 1 = no gang, 2 also for a gang of unknown size.
 [[nodiscard]] std::int64_t gang_of(const Json& pod);
 /// Adds the settings of a gang to its pods: see GangDefaults. `gang` = 1: a single pod, which only gets the variable

@@ -42,11 +42,11 @@ TEST(PolicySettings, ErrorsNameFieldAndValidValue) {
       {"webhook-rules", "gpu-node",
        "use RULE:MODE with one of the rules gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels, toleration-key, "
        "gpu-proportion, gpu-sharing, compliance, pool-purpose, gpu-namespace, gpu-priority, gang-topology, "
-       "gang-environment, pod-security, quota-scope, lint and one of the modes enforce, warn, mutate or off"},
+       "gang-environment, pod-security, quota-scope, spot-checkpoint, lint and one of the modes enforce, warn, mutate or off"},
       {"webhook-rules", "gpus:off",
        "use RULE:MODE with one of the rules gpu-whole, gpu-requests, gpu-share, gpu-toleration, gpu-node, required-labels, toleration-key, "
        "gpu-proportion, gpu-sharing, compliance, pool-purpose, gpu-namespace, gpu-priority, gang-topology, "
-       "gang-environment, pod-security, quota-scope, lint and one of the modes enforce, warn, mutate or off"},
+       "gang-environment, pod-security, quota-scope, spot-checkpoint, lint and one of the modes enforce, warn, mutate or off"},
       {"webhook-labels", "a team", "use KEY or KEY=A|B, with a valid label key"},
       {"webhook-gate-pods", "yes", "use true or false"},
       {"webhook-controllers", "system:serviceaccount:kubeflow:*",

@@ -48,4 +48,20 @@ Status Aws::delete_message(const std::string& queue_url, const std::string& rece
   return {};
 }
 
+Result<std::size_t> Aws::delete_messages(const std::string& queue_url, const std::vector<std::string>& receipts) {
+  constexpr std::size_t kMostEntries = 10;  // of the service
+  std::size_t kept = 0;
+  for (const auto& piece : pieces(receipts, kMostEntries)) {
+    auto entries = Json::array();
+    for (const auto& receipt : piece)
+      entries.push_back(Json::object({{"Id", std::to_string(entries.size())}, {"ReceiptHandle", receipt}}));
+    QM_ASSIGN(const auto body,
+              impl_->sqs("DeleteMessageBatch", Json::object({{"QueueUrl", queue_url}, {"Entries", std::move(entries)}}),
+                         Effect::kRepeatable));
+    QM_ASSIGN(const auto json, Json::parse(body));
+    kept += json["Failed"].size();
+  }
+  return kept;
+}
+
 }  // namespace qm::cloud

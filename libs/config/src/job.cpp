@@ -1,6 +1,7 @@
 // Converts a Job (batch/v1) to a workload, and back.
 #include "job.hpp"
 
+#include "qm/config/checkpoint_contract.hpp"
 #include "qm/config/workload_kinds.hpp"
 
 #include <algorithm>
@@ -26,6 +27,34 @@ void read_number(const Cursor& at, std::int64_t& out) {
 
 bool is_empty(const Json& text) { return text.is_string() && text.string().empty(); }
 
+/// The terms of a contract. Its interval is that of the annotation for the interval, if there is one.
+void read_contract(const Cursor& at, JobRead& out) {
+  std::string text;
+  if (!read_text(at, text)) return;
+  auto contract = checkpoint_contract(text);
+  if (!contract) return at.error(contract.error().message, contract.error().remedy);
+  if (out.checkpoint.interval > Duration{0}) contract->terms.interval = out.checkpoint.interval;
+  contract->terms.steps = out.checkpoint.steps;
+  out.checkpoint = std::move(contract->terms);
+}
+
+/// "10m" is the time between two orders, "1000" the number of steps between two saves.
+void read_interval(const Cursor& at, JobRead& out) {
+  std::string text;
+  if (!read_text(at, text)) return;
+  std::int64_t steps = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  if (error == std::errc() && end == text.data() + text.size() && steps > 0) {
+    out.checkpoint.steps = steps;
+    return;
+  }
+  const auto interval = parse_duration(text);
+  if (!interval || *interval <= Duration{0})
+    return at.error(fmt::format("\"{}\" is not a valid interval", text),
+                    "write a duration such as 10m, or a number of steps");
+  out.checkpoint.interval = *interval;
+}
+
 /// Reads the known annotations; others are carried. A template may have more of them than the object.
 void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
   if (!is_object(at)) return;
@@ -40,6 +69,9 @@ void read_annotations(const Cursor& at, JobRead& out, bool of_pods) {
       read_duration(annotation, out.expected);
     } else if (member.first == words::kCheckpoint) {
       out.checkpoints = true;
+      read_contract(annotation, out);
+    } else if (member.first == words::kCheckpointInterval) {
+      read_interval(annotation, out);
     } else if (of_pods && member.first == words::kDoNotDisrupt) {
       std::string flag_text;
       if (read_text(annotation, flag_text) && flag_text == "true") out.pod_labels[member.first] = flag_text;
@@ -201,7 +233,10 @@ Table<JobRead> template_rows() {
                    {custom<T>("annotations", [](const Cursor& at, T& out) { read_annotations(at, out, true); }),
                     custom<T>("labels", read_pod_labels)},
                    Unknown::kCarry),
-          required(custom<T>("spec", [](const Cursor& at, T& out) { read_pod(at, out.pod); }))};
+          required(custom<T>("spec", [](const Cursor& at, T& out) {
+            read_pod(at, out.pod);
+            if (out.checkpoint.steps == 0) out.checkpoint.steps = checkpoint_steps(*at.value);
+          }))};
 }
 
 WorkloadSpec workload_of(JobRead& read, std::string kind) {
@@ -222,6 +257,7 @@ WorkloadSpec workload_of(JobRead& read, std::string kind) {
   out.labels = std::move(read.labels);
   out.labels.merge(read.pod_labels);  // labels of the object have precedence over its pods' labels
   out.checkpoints = read.checkpoints;
+  out.checkpoint = std::move(read.checkpoint);
   return out;
 }
 

@@ -17,6 +17,7 @@ struct JobRead {
   Labels pod_labels;
   Duration expected{0};
   bool checkpoints = false;
+  CheckpointTerms checkpoint;
   PodRead pod;
 };
 

@@ -1,6 +1,7 @@
 #include "qm/model/checkpoint.hpp"
 
 #include <algorithm>
+#include <cctype>
 
 namespace qm {
 
@@ -22,6 +23,16 @@ Status check_resume_uri(std::string_view uri) {
                       "uri", "write it percent-encoded, by RFC 3986"});
   }
   return {};
+}
+
+bool is_node_local(std::string_view uri) {
+  const auto scheme = uri.substr(0, std::min(uri.find(':'), uri.size()));
+  const auto is = [&](std::string_view name) {
+    return std::ranges::equal(
+        scheme, name, {}, [](unsigned char c) { return static_cast<char>(std::tolower(c)); },
+        [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  };
+  return scheme.size() < uri.size() && (is("file") || is("emptyDir") || is("hostPath") || is("local"));
 }
 
 }  // namespace qm

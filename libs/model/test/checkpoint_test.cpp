@@ -29,5 +29,12 @@ TEST(ResumeUri, WhatNoUriHasIsRefused) {
   EXPECT_EQ(too_long.error().message, "the URI has 1025 bytes, at most 1024 are allowed");
 }
 
+TEST(NodeLocalUri, EndsWithItsNode) {
+  for (const char* uri : {"file:///data", "File:/x", "emptyDir://v/x", "emptydir:x", "hostPath:/data", "local:/x"})
+    EXPECT_TRUE(is_node_local(uri)) << uri;
+  for (const char* uri : {"", "s3://b", "gs://b", "https://x", "/mnt/run", "file", "files://x", "nfs://x"})
+    EXPECT_FALSE(is_node_local(uri)) << uri;
+}
+
 }  // namespace
 }  // namespace qm::checkpoint_test

@@ -120,6 +120,33 @@ NodeReport from_pb(const pb::NodeReport& report) {
           {report.owned_prefixes().begin(), report.owned_prefixes().end()}};
 }
 
+pb::CheckpointTerms to_pb(const CheckpointTerms& terms) {
+  pb::CheckpointTerms out;
+  out.set_interval_us(terms.interval.count());
+  out.set_steps(terms.steps);
+  out.set_quorum(terms.quorum);
+  out.set_expected_us(terms.expected.count());
+  out.set_uri(terms.uri);
+  return out;
+}
+CheckpointTerms from_pb(const pb::CheckpointTerms& terms) {
+  return {Duration(terms.interval_us()), terms.steps(), terms.quorum(), Duration(terms.expected_us()), terms.uri()};
+}
+
+pb::StepSave to_pb(const StepSave& save) {
+  pb::StepSave out;
+  out.set_step(save.step);
+  out.set_epoch(save.epoch);
+  out.set_ranks(save.ranks);
+  out.set_uri(save.uri);
+  out.set_bytes(save.bytes);
+  out.set_took_us(save.took.count());
+  return out;
+}
+StepSave from_pb(const pb::StepSave& save) {
+  return {save.step(), save.epoch(), save.ranks(), save.uri(), save.bytes(), Duration(save.took_us())};
+}
+
 pb::WorkloadSpec to_pb(const WorkloadSpec& spec) {
   pb::WorkloadSpec out;
   out.set_uid(spec.uid.value());
@@ -135,6 +162,7 @@ pb::WorkloadSpec to_pb(const WorkloadSpec& spec) {
   out.set_expected_runtime_us(spec.expected_runtime.count());
   for (const auto& [key, value] : spec.labels) (*out.mutable_labels())[key] = value;
   out.set_checkpoints(spec.checkpoints);
+  if (spec.checkpoint != CheckpointTerms{}) *out.mutable_checkpoint() = to_pb(spec.checkpoint);
   return out;
 }
 WorkloadSpec from_pb(const pb::WorkloadSpec& spec) {
@@ -152,6 +180,7 @@ WorkloadSpec from_pb(const pb::WorkloadSpec& spec) {
   out.expected_runtime = Duration(spec.expected_runtime_us());
   out.labels = plain_map(spec.labels());
   out.checkpoints = spec.checkpoints();
+  out.checkpoint = from_pb(spec.checkpoint());
   return out;
 }
 

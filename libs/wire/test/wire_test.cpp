@@ -18,6 +18,7 @@ TEST(Wire, AWorkloadComesBackAsItWent) {
   spec.expected_runtime = std::chrono::seconds(60);
   spec.labels = {{"x", "1"}};
   spec.checkpoints = true;
+  spec.checkpoint = {std::chrono::minutes(10), 1000, 2, std::chrono::seconds(40), "s3://bucket/run"};
   PodShape shape;
   shape.cpu_milli = 500;
   shape.memory_bytes = 1 << 30;
@@ -27,6 +28,8 @@ TEST(Wire, AWorkloadComesBackAsItWent) {
   shape.extended = {{"efa", 4}};
   spec.pod_sets = {{"main", 4, 2, shape, {"zone", "", "rack", 2, "all", true}, "{}"}};
   EXPECT_EQ(from_pb(to_pb(spec)), spec);
+  const StepSave save{500, 2, 8, "s3://bucket/run/500", 100, std::chrono::seconds(3)};
+  EXPECT_EQ(from_pb(to_pb(save)), save);
   const DeviceRef device{NodeName("n"), 3, DeviceUuid("GPU-1"), 500, "1g.10gb"};
   EXPECT_EQ(from_pb(to_pb(device)), device);
   const Taint taint{"k", "v", "NoExecute"};

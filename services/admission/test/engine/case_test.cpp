@@ -363,7 +363,9 @@ class Runner {
       }
       return updated;
     }
-    if (w[0] == "saved") return CheckpointUpdated{WorkloadUid(w[1]), std::stoi(w[2]), w[3]};
+    if (w[0] == "saved") {
+      return CheckpointUpdated{WorkloadUid(w[1]), std::stoi(w[2]), w[3], std::stoll(value("number", "0"))};
+    }
     // "fits one/2 two/3": pending workloads with pods that fit the free capacity
     if (w[0] == "fits") {
       RequeueListUpdated updated;

@@ -65,14 +65,18 @@ class Folder {
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
         c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels, c.launch, c.rolled_back,
-        c.retry_at);
+        c.retry_at, c.interrupted ? 1 : 0);
   }
   void add(const NodeRow& n) {
     all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_requested,
-        n.drain_confirmed, n.drain_reason, n.taken_at);
+        n.drain_confirmed, n.drain_reason, n.taken_at, n.notice, n.risk_since);
   }
-  void add(const AttemptRow& a) { add(a.nodes); }
-  void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns, w.kind, w.name, w.type, w.expected); }
+  void add(NoticeKind kind) { digest_.add(static_cast<std::int64_t>(kind)); }
+  void add(const AttemptRow& a) { all(a.nodes, a.since); }
+  void add(const CheckpointTerms& t) { all(t.interval, t.steps, t.quorum, t.expected, t.uri); }
+  void add(const WorkloadRow& w) {
+    all(w.attempt, w.checkpoints, w.ns, w.kind, w.name, w.type, w.expected, w.checkpoint);
+  }
   void add(const OwnerRow& o) { all(o.ours, o.owner); }
   void add(const PodSet& set) {
     const PodShape& s = set.shape;
@@ -88,9 +92,16 @@ class Folder {
   void add(const Plan& p) {
     all(p.claims, p.ready_by, p.promised_attempt, p.fruitless, p.not_before, p.places, p.refusals, p.refusal);
   }
-  void add(const Order::Ack& a) { all(a.node, a.step, a.uri, a.ok); }
+  void add(const StepSave& s) { all(s.step, s.epoch, s.ranks, s.uri, s.bytes, s.took); }
+  void add(const checkpoint::Fence& f) { all(f.attempt, f.number); }
+  void add(const checkpoint::Answer& a) { all(a.node, a.fence, a.ranks, a.saves, a.refusal); }
+  void add(const checkpoint::GangSave& s) { all(s.fence, s.quorum, s.nodes, s.deadline, s.answers); }
+  void add(const CheckpointRow& c) { all(c.fence, c.saved, c.at); }
+  void add(const ScheduleRow& s) { all(s.last, s.interval); }
+  void add(const checkpoint::Hazard& h) { all(h.interruptions, h.exposure); }
+  void add(const InstanceNoticeRow& n) { all(n.at, n.seen); }
   void add(const Order& o) {
-    all(o.id, o.taken, o.nodes, o.ordered, o.deadline, o.acks, o.outcome, o.step, o.uri, o.reason, o.ns, o.kind);
+    all(o.id, o.taken, o.save, o.ordered, o.outcome, o.why, o.saved, o.reason, o.ns, o.kind, o.evicts ? 1 : 0);
   }
   void add(const SaveRow& s) { all(s.node, s.reason, s.until); }
   void add(const PriceRow& p) { all(p.rate.per_hour.nano(), p.from); }

@@ -10,9 +10,13 @@ void Evaluation::run() {
   parts_.gang_launches.match_unclaimed();
   parts_.retirement.join_nodes();
   parts_.retirement.time_out();
+  parts_.spot.join_notices();
   parts_.spot.answer_notices();
   parts_.spot.answer_saves();
-  parts_.spot.close_orders();
+  parts_.schedules.keep_schedules();
+  parts_.orders.close();
+  parts_.schedules.answer_recommendations();
+  parts_.schedules.order_due();
   parts_.retirement.end_drained();
   parts_.gang_launches.roll_back_partial();
   parts_.static_pools.keep_replicas();
@@ -75,12 +79,9 @@ std::optional<Instant> Evaluation::next_timer() const {
   }
   for (const auto& [name, node] : state_.tables.nodes) {
     if (!node.known) consider(std::max(node.since + state_.options.registration, node.taken_at.value_or(Instant{})));
-    if (node.taken_at) consider(*node.taken_at - state_.options.spot_margin);
   }
-  for (const auto& [id, order] : state_.tables.orders) {
-    if (order.outcome.empty()) consider(order.deadline);
-  }
-  for (const auto& [id, save] : state_.tables.saves) consider(save.until);
+  if (const auto at = parts_.spot.next()) consider(*at);
+  if (const auto at = parts_.schedules.next()) consider(*at);
   for (const auto& [offering, outage] : state_.tables.blocked) consider(outage.until);
   if (const auto partial = parts_.gang_launches.next_timer()) consider(*partial);
   if (const auto delayed = ScaleDownDelay(state_).until()) consider(*delayed);

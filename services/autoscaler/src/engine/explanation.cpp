@@ -55,6 +55,7 @@ std::vector<std::string> Explanation::explain(Instant now, std::size_t most, con
     }
     lines.push_back(fmt::format("{} for {:.0f} s: {}", facts_.subject_of(item), seconds(now - item.since), what));
   }
+  schedules_.explain(lines, most, sees);
   if (sees) return lines;
   for (const auto& [name, pool] : tables_.pools) {
     if (const auto budget = facts_.budget(pool, 1); !budget.malformed.empty())

@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoints/schedules.hpp"
 #include "facts.hpp"
 #include "launch/capacity_markets.hpp"
 #include "launch/offers.hpp"
@@ -14,11 +15,16 @@ namespace qm::autoscaler {
 class Explanation {
  public:
   Explanation(const State& state, const Facts& facts, const Offers& offers, const StaticPools& static_pools,
-              const CapacityMarkets& markets)
-      : tables_(state.tables), facts_(facts), offers_(offers), static_pools_(static_pools), markets_(markets) {}
+              const CapacityMarkets& markets, const Schedules& schedules)
+      : tables_(state.tables),
+        facts_(facts),
+        offers_(offers),
+        static_pools_(static_pools),
+        markets_(markets),
+        schedules_(schedules) {}
 
-  /// One line for each pending gang, then one for each static pool without its number of instances. With `sees`, only gangs
-  /// in the namespaces for which it returns true.
+  /// One line for each pending gang, one for each gang with periodic checkpoints, then one for each static pool without
+  /// its number of instances. With `sees`, only gangs in the namespaces for which it returns true.
   [[nodiscard]] std::vector<std::string> explain(Instant now, std::size_t most = SIZE_MAX, const Sees& sees = {}) const;
 
  private:
@@ -30,6 +36,7 @@ class Explanation {
   const Offers& offers_;
   const StaticPools& static_pools_;
   const CapacityMarkets& markets_;
+  const Schedules& schedules_;
 };
 
 }  // namespace qm::autoscaler

@@ -56,6 +56,17 @@ std::string Facts::namespace_of(const WorkloadUid& uid) const {
   return item == nullptr ? std::string() : item->ns;
 }
 
+std::map<std::pair<std::string, std::string>, checkpoint::Hazard> Facts::hazards(Instant now) const {
+  auto out = tables_.hazards.rows();
+  for (const auto& [name, claim] : tables_.claims) {
+    if (claim.market != Market::kSpot || !claim.launched) continue;
+    checkpoint::Hazard& hazard = out[{claim.type, claim.zone}];
+    hazard.interruptions += claim.interrupted ? 1 : 0;
+    hazard.exposure += std::max(claim.stopped.value_or(now) - *claim.launched, Duration{0});
+  }
+  return out;
+}
+
 std::map<std::string, Usage> Facts::usage() const {
   std::map<std::string, Usage> out;
   for (const auto& [name, c] : tables_.claims) {

@@ -37,6 +37,8 @@ class Facts {
   [[nodiscard]] std::optional<ClaimName> claim_for(const InstanceFact& fact) const;
   /// How many of the pool's `nodes` may be disrupted at once because they are empty.
   [[nodiscard]] Allowance budget(const Pool& pool, std::int64_t nodes) const;
+  /// Interruptions and running time of spot instances, by type and zone, until `now`.
+  [[nodiscard]] std::map<std::pair<std::string, std::string>, checkpoint::Hazard> hazards(Instant now) const;
   /// What the instances of each pool use of its limits.
   [[nodiscard]] std::map<std::string, Usage> usage() const;
 

@@ -93,7 +93,8 @@ void Observations::apply(const NodeUpdated& c) {
 
 void Observations::apply(const AssignmentUpdated& c) {
   if (c.live) {
-    put(tables_.attempts, c.id, AttemptRow{c.nodes});
+    const AttemptRow* known = tables_.attempts.find(c.id);
+    put(tables_.attempts, c.id, AttemptRow{c.nodes, known == nullptr ? state_.now : known->since});
   } else if (tables_.attempts.contains(c.id)) {
     tables_.attempts.erase(c.id);
   }
@@ -101,34 +102,32 @@ void Observations::apply(const AssignmentUpdated& c) {
 
 void Observations::apply(const WorkloadUpdated& c) {
   if (!c.ended) {
-    put(tables_.workloads, c.uid, WorkloadRow{c.attempt, c.checkpoints, c.ns, c.kind, c.name, c.type, c.expected});
+    put(tables_.workloads, c.uid,
+        WorkloadRow{c.attempt, c.checkpoints, c.ns, c.kind, c.name, c.type, c.expected, c.checkpoint});
   } else if (tables_.workloads.contains(c.uid)) {
     tables_.workloads.erase(c.uid);
+    if (tables_.checkpoints.contains(c.uid)) tables_.checkpoints.erase(c.uid);
   }
 }
 
 void Observations::apply(const SpotNoticeUpdated& c) {
+  if (!c.over) return claims_.note(c.node, c.kind, c.at);
   const NodeRow* known = tables_.nodes.find(c.node);
-  const bool taken = known != nullptr && known->taken_at.has_value();
-  if (!c.over) {
-    if (!taken) claims_.mark(c.node).taken_at = c.at;  // the first notice counts
-    return;
-  }
-  if (!taken) return;
+  if (known == nullptr || (!known->taken_at && !known->risk_since)) return;
   if (!known->known && !known->broken) return claims_.forget_node(c.node);  // only the notice had named it
   NodeRow& node = tables_.nodes.edit(c.node);
+  const bool drained = node.taken_at && node.drain_requested && node.drain_reason == reason_of(node.notice);
   node.taken_at.reset();
-  if (node.drain_requested && node.drain_reason == kSpotInterruption) claims_.end_drain(c.node);
+  node.risk_since.reset();
+  if (drained) claims_.end_drain(c.node);
 }
 
-void Observations::apply(const AckUpdated& c) {
-  const Order* order = tables_.orders.find(c.order);
-  if (order == nullptr || !order->outcome.empty()) return;  // late: the order is already complete
-  if (std::none_of(order->nodes.begin(), order->nodes.end(), [&](const NodeName& n) { return n == c.node; })) return;
-  auto& acks = tables_.orders.edit(c.order).acks;
-  if (std::any_of(acks.begin(), acks.end(), [&](const Order::Ack& a) { return a.node == c.node; })) return;
-  acks.push_back({c.node, c.step, c.uri, c.ok});
+void Observations::apply(const InstanceNoticeUpdated& c) {
+  const auto key = std::pair(c.instance, c.kind);
+  if (!tables_.instance_notices.contains(key)) tables_.instance_notices.insert(key, {c.at, state_.now});
 }
+
+void Observations::apply(const AckUpdated& c) { orders_.receive(c); }
 
 void Observations::apply(const HealthUpdated& c) {
   const NodeRow* known = tables_.nodes.find(c.node);

@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoints/orders.hpp"
 #include "facts.hpp"
 #include "instances/claims.hpp"
 #include "state.hpp"
@@ -10,8 +11,13 @@ namespace qm::autoscaler {
 /// Stores the observations of a batch as received. Nothing is decided here.
 class Observations {
  public:
-  Observations(State& state, const Facts& facts, Claims& claims)
-      : state_(state), options_(state.options), tables_(state.tables), facts_(facts), claims_(claims) {}
+  Observations(State& state, const Facts& facts, Claims& claims, CheckpointOrders& orders)
+      : state_(state),
+        options_(state.options),
+        tables_(state.tables),
+        facts_(facts),
+        claims_(claims),
+        orders_(orders) {}
 
   void apply(const Tick&) {}
   void apply(const PoolsApplied& c);
@@ -30,6 +36,7 @@ class Observations {
   void apply(const OwnersUpdated& c);
   void apply(const SaveRequested& c);
   void apply(const DaemonSetsUpdated& c);
+  void apply(const InstanceNoticeUpdated& c);
 
  private:
   void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
@@ -41,6 +48,7 @@ class Observations {
   Tables& tables_;
   const Facts& facts_;
   Claims& claims_;
+  CheckpointOrders& orders_;
 };
 
 }  // namespace qm::autoscaler

@@ -1,4 +1,6 @@
 #pragma once
+#include "checkpoints/orders.hpp"
+#include "checkpoints/schedules.hpp"
 #include "explanation.hpp"
 #include "instances/groups.hpp"
 #include "instances/retirement.hpp"
@@ -25,9 +27,11 @@ struct EngineParts {
   CapacityMarkets markets{state, facts, new_nodes};
   Claims claims{state, facts};
   Plans plans{state};
-  Observations observations{state, facts, claims};
+  CheckpointOrders orders{state};
+  Observations observations{state, facts, claims, orders};
 
-  Spot spot{state, claims};
+  Schedules schedules{state, facts, orders};
+  Spot spot{state, facts, claims, orders};
   StaticPools static_pools{state, facts, claims, offers};
   GangLaunches gang_launches{state, facts, claims};
   JointPlanner joint{state, new_nodes, offers};
@@ -35,7 +39,7 @@ struct EngineParts {
   Retirement retirement{state, facts, claims, static_pools};
   Groups groups{state};
 
-  Explanation explanation{state, facts, offers, static_pools, markets};
+  Explanation explanation{state, facts, offers, static_pools, markets, schedules};
 };
 
 }  // namespace qm::autoscaler

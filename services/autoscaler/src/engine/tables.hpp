@@ -11,6 +11,7 @@ void for_each_table(T& t, Fn&& fn) {
   fn(t.pools), fn(t.claims), fn(t.nodes), fn(t.attempts), fn(t.workloads), fn(t.demand), fn(t.plans), fn(t.orders),
       fn(t.saves), fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes), fn(t.daemon_sets), fn(t.owners),
       fn(t.unclaimed);
+  fn(t.checkpoints), fn(t.schedules), fn(t.hazards), fn(t.instance_notices);
 }
 
 /// Digest of all rows, to compare two histories. One pass over the tables.

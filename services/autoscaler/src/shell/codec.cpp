@@ -1,4 +1,5 @@
 #include "qm/autoscaler/shell.hpp"
+#include "qm/base/log.hpp"
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "qm/wire/parse.hpp"
@@ -31,6 +32,26 @@ InstanceId instance_of(const std::string& provider_id) {
 std::string label_of(const pb::WorkloadSpec& spec, const std::string& key) {
   const auto it = spec.labels().find(key);
   return it == spec.labels().end() ? std::string() : it->second;
+}
+
+/// The kind of a notice by its word on the wire; nullopt = unknown.
+std::optional<NoticeKind> notice_of(const std::string& word) {
+  if (word.empty()) return NoticeKind::kSpot;
+  if (word == "rebalance") return NoticeKind::kRebalance;
+  if (word == "maintenance") return NoticeKind::kMaintenance;
+  return word == "lifecycle" ? std::optional(NoticeKind::kLifecycle) : std::nullopt;
+}
+
+/// An agent of an earlier release reports the lowest step of its ranks alone.
+checkpoint::Answer answer_of(const pb::CheckpointAck& ack) {
+  checkpoint::Answer out{NodeName(ack.node()), {ack.attempt(), ack.number()}, ack.ranks(), {}, {}};
+  if (!ack.ok()) out.refusal = ack.message().empty() ? "a rank did not save" : ack.message();
+  for (const auto& save : ack.saves()) out.saves.push_back(wire::from_pb(save));
+  if (ack.ok() && ack.saves_size() == 0) {
+    out.ranks = std::max(ack.ranks(), 1);
+    out.saves.push_back({ack.step(), 0, out.ranks, ack.uri(), 0, Duration{0}});
+  }
+  return out;
 }
 
 std::vector<Command> placement(const pb::PlacementEvent& event, bool tombstone) {
@@ -82,21 +103,22 @@ Result<std::vector<Command>> bus(const service::Input& in) {
   }
   if (in.name == "qm.workload") {
     QM_ASSIGN(const auto e, read<pb::WorkloadEvent>(in));
-    return std::vector<Command>{WorkloadUpdated{
-        WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
-        e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone, e.spec().namespace_(), e.spec().kind(),
-        e.spec().name(), label_of(e.spec(), "workload-type"), Duration(e.spec().expected_runtime_us())}};
+    return std::vector<Command>{
+        WorkloadUpdated{WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
+                        e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone, e.spec().namespace_(),
+                        e.spec().kind(), e.spec().name(), label_of(e.spec(), "workload-type"),
+                        Duration(e.spec().expected_runtime_us()), wire::from_pb(e.spec().checkpoint())}};
   }
   if (in.name == "qm.spot") {
     QM_ASSIGN(const auto e, read<pb::SpotEvent>(in));
     if (e.has_notice()) {
-      return std::vector<Command>{
-          SpotNoticeUpdated{NodeName(e.notice().node()), from_micros(e.notice().at_us()), in.tombstone}};
+      const auto& n = e.notice();
+      const auto kind = notice_of(n.kind());
+      if (!kind) return std::vector<Command>{};  // of a newer agent
+      return std::vector<Command>{SpotNoticeUpdated{NodeName(n.node()), from_micros(n.at_us()), in.tombstone, *kind}};
     }
-    if (e.has_ack()) {  // published once and permanently true, also after its key ended
-      const auto& a = e.ack();
-      return std::vector<Command>{AckUpdated{a.order_id(), NodeName(a.node()), a.step(), a.uri(), a.ok()}};
-    }
+    if (e.has_ack())  // published once and permanently true, also after its key ended
+      return std::vector<Command>{AckUpdated{e.ack().order_id(), answer_of(e.ack())}};
     return std::vector<Command>{};
   }
   if (in.name == "qm.gpu") {
@@ -134,6 +156,17 @@ Result<std::vector<Command>> look(const service::Input& in) {
       out.owners.push_back({o["namespace"].string(), o["ours"].boolean(), o["owner"].string()});
     }
     return std::vector<Command>{std::move(out)};
+  }
+  if (in.name == "cloud_notices") {
+    std::vector<Command> out;
+    for (const auto& n : seen.items()) {
+      const auto kind = n["kind"].integer();
+      if (kind < 0 || kind > static_cast<std::int64_t>(NoticeKind::kLifecycle))
+        return fail(Code::kInvalid, "a notice of kind {}", kind);
+      out.emplace_back(InstanceNoticeUpdated{InstanceId(n["instance"].string()), static_cast<NoticeKind>(kind),
+                                             from_micros(n["at_us"].integer())});
+    }
+    return out;
   }
   if (in.name == "claim.lost") {  // like a late response: no instance
     return std::vector<Command>{LaunchEnded{ClaimName(seen["claim"].string()), {}, seen["error"].string()}};
@@ -318,6 +351,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     eviction->set_deadline_us(micros(e.deadline));
     eviction->set_resume_uri(e.resume_uri);
     eviction->set_step(e.step);
+    eviction->set_checkpoint_number(e.checkpoint_number);
     publish("evict/" + e.id.to_string() + "/" + e.node.value(), event, e.over);
   }
   for (const auto& o : out.orders) {
@@ -326,16 +360,28 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     order->set_id(o.id);
     order->set_uid(o.row.id.uid.value());
     order->set_attempt(o.row.id.attempt);
-    for (const auto& n : o.row.nodes) order->add_nodes(n.value());
+    for (const auto& n : o.row.save.nodes) order->add_nodes(n.value());
     order->set_reason(o.row.reason);
-    order->set_deadline_us(micros(o.row.deadline));
+    order->set_deadline_us(micros(o.row.save.deadline));
+    order->set_number(o.row.save.fence.number);
     order->set_ordered_us(micros(o.row.ordered));
     order->set_outcome(o.row.outcome);
-    order->set_step(o.row.step);
-    order->set_uri(o.row.uri);
+    order->set_message(o.row.why);
+    order->set_step(o.row.saved.step);
+    order->set_uri(o.row.saved.uri);
+    order->set_epoch(o.row.saved.epoch);
+    order->set_bytes(o.row.saved.bytes);
+    order->set_took_us(o.row.saved.took.count());
+    order->set_ranks(o.row.saved.ranks);
     order->set_namespace_(o.row.ns);
     order->set_kind(o.row.kind);
     publish("checkpoint/" + o.id, event, !o.row.outcome.empty());
+  }
+  for (const auto& s : out.stale_answers) {
+    log::warn("an answer of another incarnation or order is not accepted", {{"order", s.order},
+                                                                            {"node", s.answer.node.value()},
+                                                                            {"attempt", s.answer.fence.attempt},
+                                                                            {"number", s.answer.fence.number}});
   }
   for (const auto& d : out.drains) {
     pb::CapacityEvent event;
@@ -423,9 +469,21 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
     return std::pair(ns.empty() ? std::string("*") : ns, Json(row.owner));
   });
   out.map("orders", t.orders.rows(), [&](const auto& id, const auto& o) {
-    return std::pair(id, Json::object({{"acks", std::int64_t(o.acks.size())},
-                                       {"nodes", std::int64_t(o.nodes.size())},
-                                       {"outcome", o.outcome}}));
+    const auto state = checkpoint::name_of(checkpoint::judge(o.save, engine.now(), false).state);
+    return std::pair(id, Json::object({{"answers", std::int64_t(o.save.answers.size())},
+                                       {"nodes", std::int64_t(o.save.nodes.size())},
+                                       {"state", o.outcome.empty() ? std::string(state) : o.outcome},
+                                       {"why", o.why}}));
+  });
+  out.map("checkpoints", t.checkpoints.rows(), [](const auto& uid, const auto& c) {
+    return std::pair(uid.value(), Json::object({{"attempt", c.fence.attempt},
+                                                {"number", c.fence.number},
+                                                {"step", c.saved.step},
+                                                {"epoch", c.saved.epoch},
+                                                {"uri", c.saved.uri},
+                                                {"bytes", c.saved.bytes},
+                                                {"seconds", seconds(c.saved.took)},
+                                                {"at", to_rfc3339(c.at)}}));
   });
 }
 

@@ -32,6 +32,14 @@ Result<AttemptId> attempt_of(const std::string& key) {
   return AttemptId{WorkloadUid(key.substr(0, slash)), attempt};
 }
 
+/// An empty or unknown text is that of a row of an earlier release.
+NoticeKind notice_kind(std::string_view reason) {
+  for (const auto kind : {NoticeKind::kRebalance, NoticeKind::kMaintenance, NoticeKind::kLifecycle}) {
+    if (reason == reason_of(kind)) return kind;
+  }
+  return NoticeKind::kSpot;
+}
+
 // ---- one writer and one reader per row ----
 st::Pool message(const Pool& p) {
   st::Pool row;
@@ -138,6 +146,7 @@ std::string bytes(const Claim& c) {
   row.set_launch(c.launch);
   row.set_rolled_back(c.rolled_back);
   row.set_retry_at_us(us_or_zero(c.retry_at));
+  row.set_interrupted(c.interrupted);
   return wire::encode(row);
 }
 
@@ -162,6 +171,7 @@ Claim claim_of(const st::Claim& row) {
   c.launch = row.launch();
   c.rolled_back = row.rolled_back();
   c.retry_at = instant_or_none(row.retry_at_us());
+  c.interrupted = row.interrupted();
   return c;
 }
 std::string bytes(const Pool& p) { return wire::encode(message(p)); }
@@ -179,11 +189,14 @@ std::string bytes(const NodeRow& n) {
   row.set_known(n.known);
   row.set_since_us(micros(n.since));
   row.set_drain_confirmed(n.drain_confirmed);
+  row.set_notice_kind(reason_of(n.notice));
+  row.set_risk_since_us(us_or_zero(n.risk_since));
   return wire::encode(row);
 }
 std::string bytes(const AttemptRow& a) {
   st::Attempt row;
   for (const auto& node : a.nodes) row.add_nodes(node.value());
+  row.set_since_us(micros(a.since));
   return wire::encode(row);
 }
 std::string bytes(const WorkloadRow& w) {
@@ -195,6 +208,7 @@ std::string bytes(const WorkloadRow& w) {
   row.set_name(w.name);
   row.set_type(w.type);
   row.set_expected_us(w.expected.count());
+  *row.mutable_checkpoint() = wire::to_pb(w.checkpoint);
   return wire::encode(row);
 }
 std::string bytes(const OwnerRow& o) {
@@ -247,22 +261,75 @@ std::string bytes(const Order& o) {
   row.set_uid(o.id.uid.value());
   row.set_attempt(o.id.attempt);
   row.set_taken(o.taken.value());
-  for (const auto& node : o.nodes) row.add_nodes(node.value());
+  for (const auto& node : o.save.nodes) row.add_nodes(node.value());
   row.set_ordered_us(micros(o.ordered));
-  row.set_deadline_us(micros(o.deadline));
-  for (const auto& ack : o.acks) {
+  row.set_deadline_us(micros(o.save.deadline));
+  row.set_number(o.save.fence.number);
+  row.set_quorum(o.save.quorum);
+  for (const auto& answer : o.save.answers) {
     auto* a = row.add_acks();
-    a->set_node(ack.node.value());
-    a->set_step(ack.step);
-    a->set_uri(ack.uri);
-    a->set_ok(ack.ok);
+    a->set_node(answer.node.value());
+    a->set_ranks(answer.ranks);
+    for (const auto& save : answer.saves) *a->add_saves() = wire::to_pb(save);
+    a->set_refusal(answer.refusal);
   }
   row.set_outcome(o.outcome);
-  row.set_step(o.step);
-  row.set_uri(o.uri);
+  row.set_why(o.why);
+  *row.mutable_saved() = wire::to_pb(o.saved);
   row.set_reason(o.reason);
   row.set_ns(o.ns);
   row.set_kind(o.kind);
+  row.set_evicts(o.evicts);
+  return wire::encode(row);
+}
+// A row of an earlier release has neither a number nor saves: its order is only open for two minutes.
+Order order_of(const st::Order& m) {
+  Order o;
+  o.id = {WorkloadUid(m.uid()), m.attempt()};
+  o.taken = NodeName(m.taken());
+  o.ordered = from_micros(m.ordered_us());
+  o.outcome = m.outcome();
+  o.why = m.why();
+  o.saved = wire::from_pb(m.saved());
+  o.reason = m.reason().empty() ? reason_of(NoticeKind::kSpot) : m.reason();
+  o.ns = m.ns();
+  o.kind = m.kind();
+  o.evicts = m.evicts() || m.number() == 0;
+  o.save.fence = {m.attempt(), m.number()};
+  o.save.quorum = m.quorum();
+  o.save.deadline = from_micros(m.deadline_us());
+  for (const auto& n : m.nodes()) o.save.nodes.emplace_back(n);
+  for (const auto& a : m.acks()) {
+    checkpoint::Answer answer{NodeName(a.node()), o.save.fence, a.ranks(), {}, a.refusal()};
+    for (const auto& save : a.saves()) answer.saves.push_back(wire::from_pb(save));
+    o.save.answers.push_back(std::move(answer));
+  }
+  return o;
+}
+std::string bytes(const CheckpointRow& c) {
+  st::Checkpoint row;
+  row.set_attempt(c.fence.attempt);
+  row.set_number(c.fence.number);
+  *row.mutable_saved() = wire::to_pb(c.saved);
+  row.set_at_us(micros(c.at));
+  return wire::encode(row);
+}
+std::string bytes(const ScheduleRow& s) {
+  st::Schedule row;
+  row.set_last_us(micros(s.last));
+  row.set_interval_us(s.interval.count());
+  return wire::encode(row);
+}
+std::string bytes(const checkpoint::Hazard& h) {
+  st::Hazard row;
+  row.set_interruptions(h.interruptions);
+  row.set_exposure_us(h.exposure.count());
+  return wire::encode(row);
+}
+std::string bytes(const InstanceNoticeRow& n) {
+  st::InstanceNotice row;
+  row.set_at_us(micros(n.at));
+  row.set_seen_us(micros(n.seen));
   return wire::encode(row);
 }
 std::string bytes(const SaveRow& s) {
@@ -380,6 +447,14 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.daemon_sets, "daemonset", kText, out);
   append(t.owners, "owner", kText, out);
   append(t.unclaimed, "unclaimed", kValue, out);
+  append(t.checkpoints, "checkpoint", kValue, out);
+  append(
+      t.schedules, "schedule", [](const AttemptId& id) { return id.to_string(); }, out);
+  append(
+      t.hazards, "hazard", [](const auto& key) { return joined(key.first, key.second); }, out);
+  append(
+      t.instance_notices, "notice", [](const auto& key) { return joined(key.first.value(), reason_of(key.second)); },
+      out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -398,17 +473,19 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.nodes.restore(NodeName(row.key),
                     {m.known(), from_micros(m.since_us()), m.ready(), m.cordoned(), m.broken(), m.pods(),
                      instant_or_none(m.empty_since_us()), InstanceId(m.instance()), m.drain_requested(),
-                     m.drain_confirmed(), m.drain_reason(), instant_or_none(m.taken_at_us())});
+                     m.drain_confirmed(), m.drain_reason(), instant_or_none(m.taken_at_us()),
+                     notice_kind(m.notice_kind()), instant_or_none(m.risk_since_us())});
   } else if (row.kind == "attempt") {
     QM_ASSIGN(const auto m, parsed<st::Attempt>(value, "attempt"));
     QM_ASSIGN(const AttemptId id, attempt_of(row.key));
     AttemptRow a;
     for (const auto& n : m.nodes()) a.nodes.emplace_back(n);
+    a.since = from_micros(m.since_us());
     t.attempts.restore(id, std::move(a));
   } else if (row.kind == "workload") {
     QM_ASSIGN(const auto m, parsed<st::Workload>(value, "workload"));
     t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns(), m.kind(), m.name(), m.type(),
-                                               Duration(m.expected_us())});
+                                               Duration(m.expected_us()), wire::from_pb(m.checkpoint())});
   } else if (row.kind == "demand") {
     QM_ASSIGN(const auto m, parsed<st::Demand>(value, "demand"));
     t.demand.restore(WorkloadUid(row.key), demand_of(row.key, m));
@@ -427,21 +504,7 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.plans.restore(WorkloadUid(row.key), std::move(p));
   } else if (row.kind == "order") {
     QM_ASSIGN(const auto m, parsed<st::Order>(value, "order"));
-    Order o{{WorkloadUid(m.uid()), m.attempt()},
-            NodeName(m.taken()),
-            {},
-            from_micros(m.ordered_us()),
-            from_micros(m.deadline_us()),
-            {},
-            m.outcome(),
-            m.step(),
-            m.uri(),
-            m.reason().empty() ? kSpotInterruption : m.reason(),
-            m.ns(),
-            m.kind()};
-    for (const auto& n : m.nodes()) o.nodes.emplace_back(n);
-    for (const auto& a : m.acks()) o.acks.push_back({NodeName(a.node()), a.step(), a.uri(), a.ok()});
-    t.orders.restore(row.key, std::move(o));
+    t.orders.restore(row.key, order_of(m));
   } else if (row.kind == "save") {
     QM_ASSIGN(const auto m, parsed<st::Save>(value, "save"));
     QM_ASSIGN(const AttemptId id, attempt_of(row.key));
@@ -469,6 +532,22 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "owner") {
     QM_ASSIGN(const auto m, parsed<st::Owner>(value, "owner"));
     t.owners.restore(row.key, {m.ours(), m.owner()});
+  } else if (row.kind == "checkpoint") {
+    QM_ASSIGN(const auto m, parsed<st::Checkpoint>(value, "checkpoint"));
+    t.checkpoints.restore(WorkloadUid(row.key),
+                          {{m.attempt(), m.number()}, wire::from_pb(m.saved()), from_micros(m.at_us())});
+  } else if (row.kind == "schedule") {
+    QM_ASSIGN(const auto m, parsed<st::Schedule>(value, "schedule"));
+    QM_ASSIGN(const AttemptId id, attempt_of(row.key));
+    t.schedules.restore(id, {from_micros(m.last_us()), Duration(m.interval_us())});
+  } else if (row.kind == "hazard") {
+    QM_ASSIGN(const auto m, parsed<st::Hazard>(value, "hazard"));
+    t.hazards.restore(parted(row.key), {m.interruptions(), Duration(m.exposure_us())});
+  } else if (row.kind == "notice") {
+    QM_ASSIGN(const auto m, parsed<st::InstanceNotice>(value, "notice"));
+    const auto [instance, reason] = parted(row.key);
+    t.instance_notices.restore({InstanceId(instance), notice_kind(reason)},
+                               {from_micros(m.at_us()), from_micros(m.seen_us())});
   } else {
     return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }

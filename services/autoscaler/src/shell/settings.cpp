@@ -41,9 +41,17 @@ const settings::Table<Settings>& settings_table() {
            choice<bool>({{"strict", true}, {"best-effort", false}}, "strict, or best-effort to launch without"),
            at(cluster, &ClusterSettings::strict_min_values),
            "Launches for which the instance types that fit have fewer values than minValues of the NodePool."},
+          {"node-price", usd_per_hour(), at(cluster, &ClusterSettings::node_price),
+           "Price that is added for each instance where launches are compared, for DaemonSets, addresses and launch calls."},
           {"scaling", text("auto, quartermaster, karpenter, none, or the name of another controller"),
            at(cluster, &ClusterSettings::scaling),
-           "Owner of scaling in a namespace that names none; none only explains what would be launched."}}
+           "Owner of scaling in a namespace that names none; none only explains what would be launched."},
+          {"interruption-queue", text("the URL of an SQS queue"), at(&Settings::interruption_queue),
+           "Queue with events of EC2, Health and Auto Scaling, by rules of EventBridge."},
+          {"lifecycle-time", duration(std::chrono::seconds(20)), at(&Settings::lifecycle_time),
+           "Time from a lifecycle action of an Auto Scaling group to the end of its instance; at most the hook's heartbeat."},
+          {"checkpoint-interval", duration(Duration{0}), at(&Settings::checkpoint_interval),
+           "Time between two checkpoints of a gang on spot capacity that declares none; 0 = none is ordered."}}
           .with(node_group_settings(), &Settings::groups);
   return table;
 }

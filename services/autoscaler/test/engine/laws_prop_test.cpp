@@ -149,10 +149,17 @@ Command command_of(const Choice& c, World& world, Instant now) {
                          c.c % 4 == 0};
   }
   if (c.what < 92) {
-    if (world.orders.empty()) return AckUpdated{"w0/1/nowhere", NodeName("n1"), 1, "", true};
+    const auto answer = [&](const NodeName& node, checkpoint::Fence fence) {
+      checkpoint::Answer out{node, fence, 1, {}, {}};
+      if (c.c % 8 == 0) out.refusal = "refused";
+      if (c.c % 8 != 0) out.saves.push_back({c.c % 3, 0, 1, fmt::format("s3://{}", c.c % 3), 0, Duration{0}});
+      return out;
+    };
+    if (world.orders.empty()) return AckUpdated{"w0/1/nowhere", answer(NodeName("n1"), {1, 1})};
     const auto& [id, nodes] = world.orders[static_cast<std::size_t>(c.a) % world.orders.size()];
-    return AckUpdated{id, nodes[static_cast<std::size_t>(c.b) % nodes.size()], c.c, fmt::format("s3://{}", c.c),
-                      c.c % 8 != 0};
+    const auto slash = id.rfind('/');
+    return AckUpdated{id, answer(nodes[static_cast<std::size_t>(c.b) % nodes.size()],
+                                 {attempt_id(id.substr(0, slash)).attempt, c.c % 16 == 1 ? 9999 : 0})};
   }
   if (c.what < 94) {
     const auto it = World::pick(world.nodes, c.a);
@@ -223,7 +230,9 @@ class Observer {
         RC_ASSERT(open_.insert(o.id).second);
       } else {
         RC_ASSERT(open_.erase(o.id) == 1U);
-        RC_ASSERT(o.row.outcome == "Late" || o.row.acks.size() == o.row.nodes.size());
+        RC_ASSERT(o.row.outcome != "Acked" || o.row.save.answers.size() == o.row.save.nodes.size());
+        for (const auto& a : o.row.save.answers)
+          RC_ASSERT(a.fence.number != 9999 && a.fence.attempt == o.row.id.attempt);
       }
     }
     for (const auto& e : out.evictions) {
@@ -262,7 +271,7 @@ void play(const History& history, AfterStep after) {
     script.advance(std::chrono::seconds(idle % 97 == 0 ? 1000 : idle % 31));
     const Output out = script.step(batch);
     for (const auto& l : out.launches) world.asked.emplace(l.claim, l);
-    for (const auto& o : out.orders) world.orders.emplace_back(o.id, o.row.nodes);
+    for (const auto& o : out.orders) world.orders.emplace_back(o.id, o.row.save.nodes);
     after(script, world, batch, out);
     batch.clear();
   }
@@ -303,6 +312,8 @@ TEST(Laws, ARestartChangesNothing) {
       copy(from.plans, to.plans), copy(from.orders, to.orders), copy(from.saves, to.saves),
           copy(from.spot_prices, to.spot_prices);
       copy(from.blocked, to.blocked), copy(from.counters, to.counters), copy(from.unclaimed, to.unclaimed);
+      copy(from.checkpoints, to.checkpoints), copy(from.schedules, to.schedules);
+      copy(from.hazards, to.hazards), copy(from.instance_notices, to.instance_notices);
       other = std::move(fresh);
     });
   }));

@@ -14,7 +14,7 @@ constexpr const char* kGang = R"(
     runs w/1 n1 n2
 )";
 
-TEST(Notice, OrdersEveryNodeOfTheGangAndEvictsWithTheLeastStep) {
+TEST(Notice, OrdersEveryNodeOfTheGangAndEvictsWithTheStepOfAllRanks) {
   expect(std::string(kGang) + R"(
     notice n1 120
     => order w/1/n1 to n1 n2 by=110
@@ -22,7 +22,7 @@ TEST(Notice, OrdersEveryNodeOfTheGangAndEvictsWithTheLeastStep) {
     -- a repetition changes nothing, nor does an acknowledgement of an unknown node
     notice n1 60
     ack w/1/n1 n9 step=1
-    ack w/1/n1 n1 step=70 uri=s3://70
+    ack w/1/n1 n1 step=60 uri=s3://60
     ack w/1/n1 n1 step=10 uri=s3://10
     ack w/1/n1 n2 step=60 uri=s3://60
     => order w/1/n1 Acked step=60 uri=s3://60
@@ -54,7 +54,7 @@ TEST(Notice, OneRankThatCannotSaveEndsTheWait) {
     => order w/1/n1 to n1 n2 by=110
     => drain n1 SpotInterruption
     ack w/1/n1 n2 failed
-    => order w/1/n1 Late step=0 uri=
+    => order w/1/n1 Failed step=0 uri=
     => evict w/1 from n1 by=110 step=0 uri=
   )");
 }
@@ -98,7 +98,7 @@ TEST(Saving, AGangToEvictSavesFirst) {
     save w/1 n1 300
     => order w/1/n1 to n1 n2 by=300
     save w/1 n1 300
-    ack w/1/n1 n1 step=70 uri=s3://70
+    ack w/1/n1 n1 step=60 uri=s3://60
     ack w/1/n1 n2 step=60 uri=s3://60
     => order w/1/n1 Acked step=60 uri=s3://60
     => evict w/1 from n1 by=300 step=60 uri=s3://60
@@ -136,7 +136,7 @@ TEST(Notice, AnAttemptThatEndsFirstNeedsNoEviction) {
     => order w/1/n1 to n1 n2 by=110
     => drain n1 SpotInterruption
     released w/1
-    => order w/1/n1 Late step=0 uri=
+    => order w/1/n1 Released step=0 uri=
   )");
 }
 

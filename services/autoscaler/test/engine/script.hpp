@@ -30,8 +30,10 @@ namespace qm::autoscaler::testing {
 ///   terminate-busy gpu-00001
 ///   group-refused asg 2 why      2 = the instances that it launches anyway
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
-///   runs w/1 n1 n2 | released w/1 | workload w saves type=training hours=48 | ended w
-///   notice n1 120 | notice n1 over | ack w/1/n1 n1 step=5 uri=u [failed]
+///   runs w/1 n1 n2 | released w/1 | ended w
+///   workload w saves [interval=60] [expected=5] [quorum=1] [type=training] [hours=48]
+///   notice n1 120 [maintenance|lifecycle|rebalance] | notice n1 over | instance-notice i-1 120 [kind]
+///   ack w/1/n1 n1 step=5 uri=u took=3 [failed] [attempt=2] [number=7]
 ///   daemonset ns/name milli=150 [tolerate-all=1] [select=k=v] [affinity=k=a,b]
 ///   want ... milli=1500 ext=efa=1 affinity=k=a,b;k2 apart=web spread=web (over zones)
 ///                            room=2,1 roomzone=z1: pods of each set that fit running nodes

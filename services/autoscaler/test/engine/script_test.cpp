@@ -71,6 +71,12 @@ std::string spread_rules(const std::string& name) {
 
 Duration secs(const std::string& n) { return std::chrono::seconds(std::stol(n)); }
 
+NoticeKind kind_of(const std::string& word) {
+  if (word == "rebalance") return NoticeKind::kRebalance;
+  if (word == "maintenance") return NoticeKind::kMaintenance;
+  return word == "lifecycle" ? NoticeKind::kLifecycle : NoticeKind::kSpot;
+}
+
 template <class List>
 std::string joined(const List& list) {
   std::vector<std::string> words;
@@ -329,13 +335,21 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "saves") update.checkpoints = true;
       if (key == "type") update.type = value;
       if (key == "hours") update.expected = std::chrono::hours(std::stol(value));
+      if (key == "interval") update.checkpoint.interval = secs(value);
+      if (key == "expected") update.checkpoint.expected = secs(value);
+      if (key == "quorum") update.checkpoint.quorum = static_cast<std::int32_t>(std::stol(value));
     }
     return {update};
   }
   if (verb == "ended") return {WorkloadUpdated{WorkloadUid(words.at(1)), 1, false, true}};
   if (verb == "notice") {
     const bool over = words.at(2) == "over";
-    return {SpotNoticeUpdated{NodeName(words.at(1)), over ? Instant{} : now_ + secs(words.at(2)), over}};
+    return {SpotNoticeUpdated{NodeName(words.at(1)), over ? Instant{} : now_ + secs(words.at(2)), over,
+                              kind_of(words.size() > 3 ? words[3] : "")}};
+  }
+  if (verb == "instance-notice") {
+    return {InstanceNoticeUpdated{InstanceId(words.at(1)), kind_of(words.size() > 3 ? words[3] : ""),
+                                  now_ + secs(words.at(2))}};
   }
   if (verb == "save") {
     const bool over = words.at(3) == "over";
@@ -343,14 +357,21 @@ std::vector<Command> Script::parse(const std::string& line) {
                           over ? Instant{} : now_ + secs(words.at(3)), over}};
   }
   if (verb == "ack") {
-    AckUpdated update{words.at(1), NodeName(words.at(2)), 0, "", true};
+    const auto& order = words.at(1);
+    checkpoint::Answer answer{
+        NodeName(words.at(2)), {attempt_id(order.substr(0, order.rfind('/'))).attempt, 0}, 1, {}, {}};
+    StepSave save{0, 0, 1, "", 0, Duration{0}};
     for (std::size_t i = 3; i < words.size(); ++i) {
       const auto [key, value] = key_value(words[i]);
-      if (key == "step") update.step = std::stol(value);
-      if (key == "uri") update.uri = value;
-      if (key == "failed") update.ok = false;
+      if (key == "step") save.step = std::stol(value);
+      if (key == "uri") save.uri = value;
+      if (key == "took") save.took = secs(value);
+      if (key == "attempt") answer.fence.attempt = static_cast<std::int32_t>(std::stol(value));
+      if (key == "number") answer.fence.number = std::stol(value);
+      if (key == "failed") answer.refusal = "refused";
     }
-    return {update};
+    if (answer.refusal.empty()) answer.saves.push_back(std::move(save));
+    return {AckUpdated{order, std::move(answer)}};
   }
   if (verb == "tick") {
     now_ += secs(words.at(1));
@@ -391,10 +412,12 @@ std::vector<std::string> Script::render(const Output& out) const {
                              : fmt::format("promise {} by={} {}", p.id.to_string(), at(p.ready_by), joined(p.claims)));
   }
   for (const auto& o : out.orders) {
-    mark_changed(o.row.outcome.empty()
-                     ? fmt::format("order {} to {} by={}", o.id, joined(o.row.nodes), at(o.row.deadline))
-                     : fmt::format("order {} {} step={} uri={}", o.id, o.row.outcome, o.row.step, o.row.uri));
+    mark_changed(
+        o.row.outcome.empty()
+            ? fmt::format("order {} to {} by={}", o.id, joined(o.row.save.nodes), at(o.row.save.deadline))
+            : fmt::format("order {} {} step={} uri={}", o.id, o.row.outcome, o.row.saved.step, o.row.saved.uri));
   }
+  for (const auto& s : out.stale_answers) mark_changed(fmt::format("stale {} {}", s.order, s.answer.node));
   for (const auto& e : out.evictions) {
     mark_changed(e.over ? fmt::format("evict-over {}", e.id.to_string())
                         : fmt::format("evict {} from {} by={} step={} uri={}", e.id.to_string(), e.node, at(e.deadline),

@@ -125,9 +125,37 @@ TEST(Decode, EveryTopic) {
   EXPECT_EQ(only<SpotNoticeUpdated>(reported("qm.spot", spot)).at, from_micros(7));
   EXPECT_FALSE(only<SpotNoticeUpdated>(reported("qm.spot", spot)).over);
   EXPECT_TRUE(only<SpotNoticeUpdated>(reported("qm.spot", spot, true)).over);
-  spot.mutable_ack()->set_order_id("w/1/n1");
-  spot.mutable_ack()->set_ok(true);
-  EXPECT_TRUE(only<AckUpdated>(reported("qm.spot", spot)).ok);
+  auto& ack = *spot.mutable_ack();
+  ack.set_order_id("w/1/n1");
+  ack.set_attempt(1);
+  ack.set_ranks(2);
+  ack.set_step(5);
+  ack.set_uri("s3://5");
+  ack.set_ok(true);
+  // An agent of an earlier release reports the lowest step of its ranks, and no number.
+  const auto old = only<AckUpdated>(reported("qm.spot", spot)).answer;
+  EXPECT_EQ(old.fence, (checkpoint::Fence{1, 0}));
+  EXPECT_EQ(old.saves, (std::vector<StepSave>{{5, 0, 2, "s3://5", 0, Duration{0}}}));
+  ack.set_number(9);
+  auto& of_step = *ack.add_saves();
+  of_step.set_step(6);
+  of_step.set_epoch(1);
+  of_step.set_ranks(2);
+  of_step.set_uri("s3://6");
+  of_step.set_bytes(10);
+  of_step.set_took_us(7);
+  const auto answer = only<AckUpdated>(reported("qm.spot", spot)).answer;
+  EXPECT_EQ(answer.fence, (checkpoint::Fence{1, 9}));
+  EXPECT_EQ(answer.saves, (std::vector<StepSave>{{6, 1, 2, "s3://6", 10, Duration(7)}}));
+  pb::SpotEvent notice;
+  notice.mutable_notice()->set_node("n1");
+  notice.mutable_notice()->set_kind("maintenance");
+  EXPECT_EQ(only<SpotNoticeUpdated>(reported("qm.spot", notice)).kind, NoticeKind::kMaintenance);
+  notice.mutable_notice()->set_kind("rebalance");
+  EXPECT_EQ(only<SpotNoticeUpdated>(reported("qm.spot", notice)).kind, NoticeKind::kRebalance);
+  ack.set_ok(false);
+  ack.set_message("team/train-1 answers with status 503");
+  EXPECT_EQ(only<AckUpdated>(reported("qm.spot", spot)).answer.refusal, "team/train-1 answers with status 503");
   spot.Clear();
   EXPECT_TRUE(Codec{}.decode(reported("qm.spot", spot))->empty());
 
@@ -187,6 +215,10 @@ TEST(Decode, RefusesWhatItDoesNotKnow) {
 }
 
 /// Steps an engine as the host does, and stores its rows as the store does.
+AckUpdated saved_on_n1() {
+  return {"w/1/n1", {NodeName("n1"), {1, 0}, 1, {{5, 2, 1, "s3://5", 100, Duration(7)}}, {}}};
+}
+
 struct Stored {
   Engine engine{catalog_types()};
   std::map<std::pair<std::string, std::string>, store::StateRow> rows;
@@ -310,14 +342,14 @@ TEST(Rows, OfEveryTableComeBack) {
           AssignmentUpdated{{WorkloadUid("w"), 1}, true, {NodeName("n1"), NodeName("n3")}},
           SpotNoticeUpdated{NodeName("n1"), kNow + seconds(120)}},
          kNow + seconds(2));
-  s.step({AckUpdated{"w/1/n1", NodeName("n1"), 5, "s3://5", true}, InstancesListed{}}, kNow + seconds(3));
+  s.step({saved_on_n1(), InstancesListed{}}, kNow + seconds(3));
   const Tables& t = s.engine.tables();
   for (const std::size_t size :
        {t.pools.size(), t.claims.size(), t.nodes.size(), t.attempts.size(), t.workloads.size(), t.demand.size(),
         t.plans.size(), t.orders.size(), t.spot_prices.size(), t.blocked.size(), t.counters.size()}) {
     EXPECT_GT(size, 0U);
   }
-  EXPECT_EQ(t.orders.begin()->second.acks.size(), 1U);
+  EXPECT_EQ(t.orders.begin()->second.save.answers.size(), 1U);
   EXPECT_TRUE(t.claims.find(ClaimName("gpu-00002"))->missing_since);
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 
@@ -329,6 +361,35 @@ TEST(Rows, OfEveryTableComeBack) {
   s.step({Tick{}}, kNow + std::chrono::hours(6));
   EXPECT_TRUE(t.claims.rows().empty() && t.attempts.rows().empty() && t.orders.rows().empty() &&
               t.plans.rows().empty());
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+}
+
+// Notices, schedules and hazards of spot instances.
+TEST(Rows, OfSpotCapacityComeBack) {
+  Stored s;
+  InstanceFact fact;
+  fact.id = InstanceId("i-1");
+  fact.type = "p5.48xlarge", fact.zone = "z1", fact.market = Market::kSpot;
+  fact.node = NodeName("n1");
+  fact.launched = kNow;
+  s.step({InstancesListed{{fact}}, NodeUpdated{NodeName("n1"), true, false, false, 1, {}, fact.id},
+          WorkloadUpdated{
+              WorkloadUid("w"), 1, true, false, "team", "Job", "w", {seconds(60), 500, 2, seconds(5), "s3://b"}},
+          AssignmentUpdated{{WorkloadUid("w"), 1}, true, {NodeName("n1")}},
+          InstanceNoticeUpdated{fact.id, NoticeKind::kRebalance, kNow},
+          InstanceNoticeUpdated{InstanceId("i-9"), NoticeKind::kLifecycle, kNow + seconds(90)}},
+         kNow + seconds(10));
+  EXPECT_EQ(s.engine.tables().schedules.size(), 1U);
+  EXPECT_EQ(s.engine.tables().instance_notices.size(), 2U);
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+  s.step({SpotNoticeUpdated{NodeName("n1"), kNow + seconds(500), false, NoticeKind::kMaintenance}}, kNow + seconds(11));
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+  s.step({SpotNoticeUpdated{NodeName("n1"), kNow + seconds(120)}}, kNow + seconds(12));
+  fact.stopped = kNow + seconds(100);
+  s.step({InstancesListed{{fact}}}, kNow + seconds(100));
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+  s.step({Tick{}}, kNow + std::chrono::hours(2));
+  EXPECT_EQ(s.engine.tables().hazards.size(), 1U);
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 }
 
@@ -358,7 +419,7 @@ TEST(Encode, NoticesOrdersEvictionsDrainsAndEnds) {
   EXPECT_EQ(s.events()[0].checkpoint().kind(), "JobSet");
   EXPECT_EQ(s.events()[1].drain().deadline_us(), micros(kNow + seconds(120)));
   EXPECT_EQ(*s.last.wake_at, kNow + seconds(110));
-  s.step({AckUpdated{"w/1/n1", NodeName("n1"), 5, "s3://5", true}}, kNow + seconds(1));
+  s.step({saved_on_n1()}, kNow + seconds(1));
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1", "checkpoint/w/1/n1 ends"}));
   EXPECT_EQ(s.events()[0].eviction().resume_uri(), "s3://5");
   EXPECT_EQ(s.events()[0].eviction().step(), 5);
@@ -382,8 +443,16 @@ TEST(Encode, CheckpointOrdersAndEvictions) {
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"checkpoint/w/1/n1"}));
   EXPECT_EQ(s.events()[0].checkpoint().reason(), "MigLayout");
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
-  s.step({AckUpdated{"w/1/n1", NodeName("n1"), 5, "s3://5", true}}, kNow + seconds(2));
+  s.step({saved_on_n1()}, kNow + seconds(2));
   EXPECT_EQ(s.keys(), (std::vector<std::string>{"evict/w/1/n1", "checkpoint/w/1/n1 ends"}));
+  // S-244: the checkpoint is registered with address, epoch and step, and its row is restored.
+  const auto& saved = s.events()[1].checkpoint();
+  EXPECT_EQ(saved.epoch(), 2);
+  EXPECT_EQ(saved.bytes(), 100);
+  EXPECT_EQ(saved.took_us(), 7);
+  EXPECT_EQ(saved.number(), 1);
+  EXPECT_EQ(s.engine.tables().checkpoints.find(id.uid)->saved.uri, "s3://5");
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
   EXPECT_EQ(s.events()[0].eviction().reason(), "MigLayout");
   EXPECT_EQ(s.events()[0].eviction().resume_uri(), "s3://5");
 }

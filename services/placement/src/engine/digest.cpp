@@ -62,7 +62,8 @@ class Folder {
   void add(const Workload& w) {
     const WorkloadSpec& s = w.spec;
     all(s.ns, s.name, s.kind, s.queue, s.priority, s.priority_class, s.team, s.pod_sets, s.submitted,
-        s.expected_runtime.count(), s.labels, s.checkpoints);
+        s.expected_runtime.count(), s.labels, s.checkpoints, s.checkpoint.interval.count(), s.checkpoint.steps,
+        s.checkpoint.quorum, s.checkpoint.expected.count(), s.checkpoint.uri);
     all(w.attempt, static_cast<int>(w.phase), w.quota_reserved, w.order_reason, w.order_deadline, w.short_since);
     add(static_cast<std::int64_t>(w.done.size()));
     for (const auto& [set, index] : w.done) all(set, index);

@@ -9,6 +9,7 @@
 namespace qm::telemetry {
 namespace {
 
+constexpr const char* kRebalance = "rebalance";              // kind of a notice
 constexpr Duration kOrderMemory = std::chrono::minutes(10);  // of acknowledgements after the deadline
 
 template <class T, class Fn>
@@ -135,8 +136,13 @@ void Engine::apply(const XidUpdated& c) {
 }
 
 void Engine::apply(const NoticeUpdated& c) {
-  if (const Notice* known = tables_.notices.find(c.node); known != nullptr && known->instance == c.instance) return;
-  Notice row{c.instance, c.action, c.at, now_};
+  const Notice* known = tables_.notices.find(c.node);
+  if (known != nullptr && known->instance == c.instance) {
+    // Of one kind the first counts. A recommendation has no deadline; of several kinds with one the earliest counts.
+    const bool earlier = known->kind == kRebalance || c.at < known->at;
+    if (c.kind == known->kind || c.kind == kRebalance || !earlier) return;
+  }
+  Notice row{c.instance, c.action, c.at, now_, c.kind};
   tables_.notices.insert(c.node, row);
   out_.notices.push_back({c.node, std::move(row)});
 }
@@ -146,7 +152,8 @@ void Engine::apply(const AckUpdated& c) {
   const auto key = std::pair(c.order, c.node);
   if (order == nullptr || !names(*order, c.node) || tables_.acked.contains(key)) return;
   // The workload resumes from the URI: an acknowledgement for another workload is not valid.
-  if (c.id != order->id || c.ns != order->ns) {
+  const bool stale = c.number != 0 && c.number != order->number;
+  if (c.id != order->id || c.ns != order->ns || stale) {
     out_.foreign_acks.push_back(c);
     return;
   }
@@ -156,7 +163,7 @@ void Engine::apply(const AckUpdated& c) {
 
 void Engine::apply(const OrderUpdated& c) {
   if (c.settled || c.deadline + kOrderMemory <= now_) return;  // drop_old_orders removes it later
-  const OpenOrder row{c.id, c.nodes, c.reason, c.deadline, c.ns, c.kind};
+  const OpenOrder row{c.id, c.nodes, c.reason, c.deadline, c.ns, c.kind, c.number};
   if (const OpenOrder* known = tables_.orders.find(c.order); known == nullptr || !(*known == row))
     tables_.orders.insert(c.order, row);
 }
@@ -233,7 +240,7 @@ std::uint64_t Engine::digest() const {
     }
   }
   for (const auto& [node, n] : tables_.notices) {
-    d.add(node.value()).add(n.instance.value()).add(n.action).add(micros(n.at)).add(micros(n.seen));
+    d.add(node.value()).add(n.instance.value()).add(n.action).add(micros(n.at)).add(micros(n.seen)).add(n.kind);
   }
   for (const auto& [id, o] : tables_.orders) {
     d.add(id)
@@ -243,6 +250,7 @@ std::uint64_t Engine::digest() const {
         .add(micros(o.deadline))
         .add(o.ns)
         .add(o.kind)
+        .add(o.number)
         .add(static_cast<std::int64_t>(o.nodes.size()));
     for (const auto& node : o.nodes) d.add(node.value());
   }

@@ -47,13 +47,18 @@ Result<std::vector<Command>> fact(const service::Input& in) {
     case pb::AgentFact::kNotice: {
       const auto& n = f.notice();
       return std::vector<Command>{
-          NoticeUpdated{NodeName(n.node()), InstanceId(n.instance_id()), n.action(), from_micros(n.at_us())}};
+          NoticeUpdated{NodeName(n.node()), InstanceId(n.instance_id()), n.action(), from_micros(n.at_us()), n.kind()}};
     }
     case pb::AgentFact::kAck: {
       AckUpdated ack = from_pb(f.ack());
-      if (const auto checked = check_resume_uri(ack.uri); !checked) {
+      Status checked = check_resume_uri(ack.uri);
+      for (const auto& save : ack.saves) {
+        if (checked) checked = check_resume_uri(save.uri);
+      }
+      if (!checked) {
         ack.ok = false;
         ack.uri.clear();
+        ack.saves.clear();
         ack.message = checked.error().message;
       }
       return std::vector<Command>{std::move(ack)};
@@ -78,7 +83,8 @@ Result<std::vector<Command>> bus(const service::Input& in) {
                         from_micros(o.deadline_us()),
                         !o.outcome().empty(),
                         o.namespace_(),
-                        o.kind()};
+                        o.kind(),
+                        o.number()};
     for (const auto& n : o.nodes()) update.nodes.emplace_back(n);
     return std::vector<Command>{std::move(update)};
   }
@@ -101,6 +107,7 @@ std::string order_bytes(const OpenOrder& o) {
   row.set_deadline_us(micros(o.deadline));
   row.set_ns(o.ns);
   row.set_kind(o.kind);
+  row.set_number(o.number);
   return wire::encode(row);
 }
 
@@ -174,6 +181,7 @@ pb::CheckpointOrder order_message(const std::string& id, const OpenOrder& order)
   m.set_deadline_us(micros(order.deadline));
   m.set_namespace_(order.ns);
   m.set_kind(order.kind);
+  m.set_number(order.number);
   return m;
 }
 
@@ -302,7 +310,13 @@ Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const 
     const std::string& value = *row.value;
     if (row.kind == "order") {
       QM_ASSIGN(const auto m, stored<st::Order>(value, row.kind));
-      OpenOrder o{{WorkloadUid(m.uid()), m.attempt()}, {}, m.reason(), from_micros(m.deadline_us()), m.ns(), m.kind()};
+      OpenOrder o{{WorkloadUid(m.uid()), m.attempt()},
+                  {},
+                  m.reason(),
+                  from_micros(m.deadline_us()),
+                  m.ns(),
+                  m.kind(),
+                  m.number()};
       for (const auto& n : m.nodes()) o.nodes.emplace_back(n);
       t.orders.restore(row.key, std::move(o));
     } else if (row.kind == "health") {

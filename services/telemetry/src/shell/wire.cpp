@@ -66,10 +66,11 @@ pb::SpotNotice to_pb(const NodeName& node, const Notice& row) {
   m.set_action(row.action);
   m.set_at_us(micros(row.at));
   m.set_seen_us(micros(row.seen));
+  m.set_kind(row.kind);
   return m;
 }
 Notice from_pb(const pb::SpotNotice& m) {
-  return {InstanceId(m.instance_id()), m.action(), from_micros(m.at_us()), from_micros(m.seen_us())};
+  return {InstanceId(m.instance_id()), m.action(), from_micros(m.at_us()), from_micros(m.seen_us()), m.kind()};
 }
 
 pb::DeviceObservation to_pb(const DevicesUpdated& seen) {
@@ -109,19 +110,24 @@ pb::CheckpointAck to_pb(const AckUpdated& a) {
   m.set_ok(a.ok);
   m.set_message(a.message);
   m.set_namespace_(a.ns);
+  m.set_number(a.number);
+  for (const auto& save : a.saves) *m.add_saves() = wire::to_pb(save);
   return m;
 }
 AckUpdated from_pb(const pb::CheckpointAck& m) {
-  return {m.order_id(),
-          {WorkloadUid(m.uid()), m.attempt()},
-          NodeName(m.node()),
-          m.ranks(),
-          m.step(),
-          m.uri(),
-          m.message(),
-          m.ok(),
-          from_micros(m.at_us()),
-          m.namespace_()};
+  AckUpdated out{m.order_id(),
+                 {WorkloadUid(m.uid()), m.attempt()},
+                 NodeName(m.node()),
+                 m.ranks(),
+                 m.step(),
+                 m.uri(),
+                 m.message(),
+                 m.ok(),
+                 from_micros(m.at_us()),
+                 m.namespace_(),
+                 m.number()};
+  for (const auto& save : m.saves()) out.saves.push_back(wire::from_pb(save));
+  return out;
 }
 
 pb::UsageInterval to_pb(const UsageUpdated& u) {

@@ -357,6 +357,19 @@ TEST(Notice, IsPublishedOnceForAnInstance) {
   )");
 }
 
+TEST(Notice, OfSeveralKindsTheEarliestDeadlineCounts) {
+  expect(R"(
+    notice a i-1 rebalance kind=rebalance in=0
+    => notice a i-1 rebalance
+    notice a i-1 reboot kind=maintenance in=86400
+    => notice a i-1 reboot
+    notice a i-1 rebalance kind=rebalance in=0
+    notice a i-1 in=120
+    => notice a i-1 terminate
+    notice a i-1 reboot kind=maintenance in=86400
+  )");
+}
+
 TEST(Devices, ArePublishedWhenTheyChange) {
   expect(R"(
     -- nothing is what was known of a new node
@@ -413,6 +426,11 @@ TEST(Ack, OfAnotherWorkloadThanItsOrderIsDropped) {
     ack o a of=v/1 step=1
     ack o a of=w/2 step=2
     ack o a ns=blue step=3
+    -- the order of an earlier number
+    order p w/2 a ns=red number=7
+    ack p a number=6 step=3
+    ack p a number=7 step=8
+    => ack p a step=8
     -- none of them counts as the answer
     ack o a step=4
     => ack o a step=4

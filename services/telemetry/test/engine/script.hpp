@@ -15,7 +15,7 @@ namespace qm::telemetry::testing {
 ///                              none = it has none; ago=60 so many seconds before now by the node's clock
 ///   devices a x/p=0,1 x/q=2    devices of the node's pods
 ///   signs a key=value own/     labels from its agent, and a prefix that the agent owns
-///   notice a i-1 stop in=120   the capacity is reclaimed in so many seconds; the action defaults to terminate
+///   notice a i-1 stop in=120   the capacity is reclaimed in so many seconds; the action defaults to terminate; kind=maintenance
 ///   order o1 w/1 a b in=110    a checkpoint order for the nodes; settled = it is complete
 ///   ack o1 a step=70 bad       a node's acknowledgement; bad = not saved
 ///   usage a gpu=1 0.5 | gone a | tick 60

@@ -91,7 +91,7 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
   if (verb == "notice") {
     const std::string action = words.plain.size() > 3 ? words.plain[3] : "terminate";
     return {NoticeUpdated{NodeName(words.plain.at(1)), InstanceId(words.plain.at(2)), action,
-                          now_ + std::chrono::seconds(number_of(words, "in", 120))}};
+                          now_ + std::chrono::seconds(number_of(words, "in", 120)), text_of(words, "kind")}};
   }
   if (verb == "order") {
     OrderUpdated order{words.plain.at(1),
@@ -103,6 +103,7 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
     for (std::size_t i = 3; i < words.plain.size(); ++i) order.nodes.emplace_back(words.plain[i]);
     order.ns = text_of(words, "ns");
     order.kind = "Job";
+    order.number = number_of(words, "number", 0);
     return {order};
   }
   if (verb == "ack") {
@@ -113,6 +114,7 @@ std::vector<Command> Script::parse(const std::string& line, std::vector<std::str
     if (const OpenOrder* order = engine_.tables().orders.find(ack.order)) ack.id = order->id, ack.ns = order->ns;
     if (const auto of = text_of(words, "of"); !of.empty()) ack.id = attempt_id(of);
     if (const auto ns = text_of(words, "ns"); !ns.empty()) ack.ns = ns;
+    ack.number = number_of(words, "number", 0);
     ack.ok = !bad;
     ack.at = now_;
     return {ack};

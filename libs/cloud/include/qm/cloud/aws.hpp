@@ -157,6 +157,10 @@ class Aws {
   Result<std::vector<QueueMessage>> receive_messages(const std::string& queue_url, int max, int wait_seconds,
                                                      std::optional<int> visibility_seconds = {});
   Status delete_message(const std::string& queue_url, const std::string& receipt);
+  /// Deletes messages, ten a call. A message that the service does not delete becomes visible again.
+  ///
+  /// Returns  the number of messages that were not deleted.
+  Result<std::size_t> delete_messages(const std::string& queue_url, const std::vector<std::string>& receipts);
 
  private:
   struct Impl;

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
+#include "qm/model/checkpoint.hpp"
 #include "qm/model/ids.hpp"
 
 #include <array>
@@ -102,6 +103,7 @@ struct WorkloadSpec {
   Duration expected_runtime{0};  ///< 0 = unknown
   Labels labels;
   bool checkpoints = false;
+  CheckpointTerms checkpoint;  ///< if it can save
   [[nodiscard]] std::int64_t total_gpu_milli() const;
   [[nodiscard]] std::int32_t total_pods() const;
   friend auto operator<=>(const WorkloadSpec&, const WorkloadSpec&) = default;
@@ -146,12 +148,13 @@ inline constexpr std::string_view kTeamLabel = "quartermaster.dev/team";
 inline constexpr std::array<std::string_view, 4> kChargebackLabels{"cost-center", "product", "environment",
                                                                    "workload-type"};
 inline constexpr std::string_view kScheduler = "quartermaster";
-inline constexpr std::string_view kAttempt = "quartermaster.dev/attempt";                   ///< annotation on pods
-inline constexpr std::string_view kReservation = "quartermaster.dev/reservation";           ///< annotation on pods
-inline constexpr std::string_view kDevices = "quartermaster.dev/devices";                   ///< planned, "0,3", on pods
-inline constexpr std::string_view kResume = "quartermaster.dev/resume-uri";                 ///< annotation on pods
-inline constexpr std::string_view kCheckpoint = "quartermaster.dev/checkpoint";             ///< URL template on pods
-inline constexpr std::string_view kExpectedRuntime = "quartermaster.dev/expected-runtime";  ///< "3600s"
+inline constexpr std::string_view kAttempt = "quartermaster.dev/attempt";          ///< annotation on pods
+inline constexpr std::string_view kReservation = "quartermaster.dev/reservation";  ///< annotation on pods
+inline constexpr std::string_view kDevices = "quartermaster.dev/devices";          ///< planned, "0,3", on pods
+inline constexpr std::string_view kResume = "quartermaster.dev/resume-uri";        ///< annotation on pods
+inline constexpr std::string_view kCheckpoint = "quartermaster.dev/checkpoint";    ///< contract, on pods
+inline constexpr std::string_view kCheckpointInterval = "quartermaster.dev/checkpoint-interval";  ///< "10m", or steps
+inline constexpr std::string_view kExpectedRuntime = "quartermaster.dev/expected-runtime";        ///< "3600s"
 inline constexpr std::string_view kGpuResource = "nvidia.com/gpu";
 inline constexpr std::string_view kGpuMilliResource = "quartermaster.dev/gpu-milli";  ///< a share of one GPU
 inline constexpr std::string_view kMigPrefix = "nvidia.com/mig-";                     ///< "nvidia.com/mig-1g.10gb"

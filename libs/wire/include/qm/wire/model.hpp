@@ -12,6 +12,8 @@ pb::Toleration to_pb(const Toleration& toleration);
 pb::DeviceRef to_pb(const DeviceRef& device);
 pb::PodShape to_pb(const PodShape& shape);
 pb::PodSet to_pb(const PodSet& set);
+pb::CheckpointTerms to_pb(const CheckpointTerms& terms);
+pb::StepSave to_pb(const StepSave& save);
 pb::WorkloadSpec to_pb(const WorkloadSpec& spec);
 pb::NodeReport to_pb(const NodeName& node, const NodeReport& report, Instant at);
 
@@ -20,6 +22,8 @@ Toleration from_pb(const pb::Toleration& toleration);
 DeviceRef from_pb(const pb::DeviceRef& device);
 PodShape from_pb(const pb::PodShape& shape);
 PodSet from_pb(const pb::PodSet& set);
+CheckpointTerms from_pb(const pb::CheckpointTerms& terms);
+StepSave from_pb(const pb::StepSave& save);
 WorkloadSpec from_pb(const pb::WorkloadSpec& spec);
 NodeReport from_pb(const pb::NodeReport& report);
 

@@ -71,6 +71,7 @@ struct CheckpointUpdated {
   WorkloadUid uid;
   std::int32_t attempt = 0;
   std::string uri;
+  std::int64_t number = 0;  ///< of the order to save; grows. 0 = published by an earlier release
 };
 /// The workloads that placement publishes as pending with free capacity for their pods: the complete list, in
 /// placement order.
@@ -84,6 +85,7 @@ struct EvictionRequested {
   Instant deadline{};
   std::string resume_uri;
   std::string from;  ///< "placement", "autoscaler"
+  std::int64_t checkpoint_number = 0;
 };
 /// A job to create; `job` is the object as it goes to the API server.
 struct Submit {

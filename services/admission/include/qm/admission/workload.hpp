@@ -89,6 +89,7 @@ struct Spec {
   Duration expected_runtime{0};
   Shared<Labels> labels;
   std::int32_t priority = 0;
+  Shared<CheckpointTerms> checkpoint;
   bool checkpoints = false;
   bool pods_expected = false;  ///< only its group exists: it holds quota behind the gate until its pods exist
 
@@ -147,6 +148,7 @@ struct Workload {
   std::uint16_t quota_position = 0;
   std::int32_t promised_attempt = 0;
   std::int32_t resume_attempt = 0;  ///< the attempt that wrote it
+  std::int64_t resume_number = 0;   ///< of the order to save: with the attempt, an older checkpoint is not used
   Instant promised_until{};         ///< a node is announced for then
   Text resume_uri;
   Instant saved{};              ///< when the checkpoint was reported: work since then is lost with the pods

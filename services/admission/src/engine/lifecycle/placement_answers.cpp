@@ -113,10 +113,13 @@ void PlacementAnswers::on(const PromiseUpdated& c) {
 void PlacementAnswers::on(const CheckpointUpdated& c) {
   const Workload* w = state_.tables.workloads.find(c.uid);
   if (w == nullptr || w->ended() || c.uri.empty()) return;
-  if (c.attempt > w->attempt || c.attempt < w->resume_attempt || c.uri == w->resume_uri) return;
+  if (c.attempt > w->attempt || c.uri == w->resume_uri) return;
+  // Events of different orders may arrive in any order: an older checkpoint does not replace a newer one.
+  if (std::pair(c.attempt, c.number) < std::pair(w->resume_attempt, w->resume_number)) return;
   rows_.update(c.uid, [&](Workload& row) {
     row.resume_uri = c.uri;
     row.resume_attempt = c.attempt;
+    row.resume_number = c.number;
     if (c.attempt == row.attempt) row.saved = state_.now;
   });
 }
@@ -131,7 +134,7 @@ void PlacementAnswers::on(const RequeueListUpdated& c) {
 
 void PlacementAnswers::on(const EvictionRequested& c) {
   // Records the checkpoint even if the attempt that saved it is over.
-  on(CheckpointUpdated{c.uid, c.attempt, c.resume_uri});
+  on(CheckpointUpdated{c.uid, c.attempt, c.resume_uri, c.checkpoint_number});
   const Workload* w = state_.current_attempt(c.uid, c.attempt);
   if (w == nullptr) return;
   if (w->phase == Phase::kEvicting) {

@@ -75,6 +75,7 @@ void PodGroups::update(const JobUpdated& c) {
     row.spec.labels = seen.labels;
     row.spec.expected_runtime = seen.expected_runtime;
     row.spec.checkpoints = seen.checkpoints;
+    row.spec.checkpoint = seen.checkpoint;
     if (row.spec.priority_class.empty()) {
       row.spec.priority_class = seen.priority_class;
       const auto priority = priority_of(state_.tables, row.spec);

@@ -87,7 +87,11 @@ void add_workload(Digest& d, const WorkloadUid& uid, const Workload& w) {
       .add(static_cast<std::int64_t>(w.version))
       .add(std::int64_t{w.attempt})
       .add(static_cast<std::int64_t>(w.phase));
-  d.add(w.cluster_queue.value()).add(std::int64_t{w.spec.priority}).add(w.reason).add(w.resume_uri);
+  d.add(w.cluster_queue.value())
+      .add(std::int64_t{w.spec.priority})
+      .add(w.reason)
+      .add(w.resume_uri)
+      .add(w.resume_number);
   d.add(w.reservation).add(w.short_reason).add(static_cast<std::int64_t>(w.answer));
   d.add(std::int64_t{w.short_streak}).add(std::int64_t{w.intents}).add(std::int64_t{w.open_intents});
   d.add(std::int64_t{w.cancelled}).add(std::int64_t{w.job_deleted}).add(std::int64_t{w.succeeded});

@@ -15,6 +15,7 @@ Spec::Spec(const WorkloadSpec& from)
       expected_runtime(from.expected_runtime),
       labels(from.labels),
       priority(from.priority),
+      checkpoint(from.checkpoint),
       checkpoints(from.checkpoints) {}
 
 Spec::operator WorkloadSpec() const {
@@ -32,6 +33,7 @@ Spec::operator WorkloadSpec() const {
   out.expected_runtime = expected_runtime;
   out.labels = labels;
   out.checkpoints = checkpoints;
+  out.checkpoint = checkpoint;
   return out;
 }
 

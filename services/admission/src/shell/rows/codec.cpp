@@ -69,10 +69,10 @@ Result<std::vector<Command>> from_capacity(const service::Input& input) {
     const auto& e = message.eviction();
     commands.emplace_back(EvictionRequested{WorkloadUid(e.uid()), e.attempt(), e.reason(),
                                             fmt::format("node {}", e.node()), from_micros(e.deadline_us()),
-                                            e.resume_uri(), "autoscaler"});
+                                            e.resume_uri(), "autoscaler", e.checkpoint_number()});
   } else if (message.has_checkpoint() && message.checkpoint().outcome() == "Acked") {
     const auto& c = message.checkpoint();
-    commands.emplace_back(CheckpointUpdated{WorkloadUid(c.uid()), c.attempt(), c.uri()});
+    commands.emplace_back(CheckpointUpdated{WorkloadUid(c.uid()), c.attempt(), c.uri(), c.number()});
   }
   return commands;
 }

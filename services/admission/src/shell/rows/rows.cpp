@@ -66,6 +66,7 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_promised_attempt(w.promised_attempt);
   row.set_promised_until_us(micros(w.promised_until));
   row.set_resume_attempt(w.resume_attempt);
+  row.set_resume_number(w.resume_number);
   row.set_not_before_us(micros(w.not_before));
   row.set_ask_at_us(micros(w.retry_at));
   row.set_wait_deadline_us(micros(w.wait_deadline));
@@ -161,6 +162,7 @@ Workload from_row(const state::WorkloadRow& row) {
   w.promised_attempt = row.promised_attempt();
   w.promised_until = from_micros(row.promised_until_us());
   w.resume_attempt = row.resume_attempt();
+  w.resume_number = row.resume_number();
   w.not_before = from_micros(row.not_before_us());
   w.retry_at = from_micros(row.ask_at_us());
   w.wait_deadline = from_micros(row.wait_deadline_us());

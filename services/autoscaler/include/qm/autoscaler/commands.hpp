@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/autoscaler/budgets/budgets.hpp"
+#include "qm/autoscaler/checkpoint/order.hpp"
 #include "qm/autoscaler/requirements/requirement.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
@@ -133,18 +134,33 @@ struct WorkloadUpdated {
   std::string name = {};
   std::string type = {};  ///< label workload-type
   Duration expected{0};   ///< declared run time; 0 = unknown
+  CheckpointTerms checkpoint = {};
 };
+/// Why a cloud announces the end of an instance.
+enum class NoticeKind {
+  kSpot,         ///< spot capacity is reclaimed
+  kRebalance,    ///< the interruption has become more probable; there is no deadline
+  kMaintenance,  ///< the host is stopped, rebooted or retired
+  kLifecycle,    ///< an Auto Scaling group terminates it
+};
+/// The reason of a drain or an order: "SpotInterruption", "RebalanceRecommendation", ...
+[[nodiscard]] const char* reason_of(NoticeKind kind);
 struct SpotNoticeUpdated {
   NodeName node;
   Instant at{};       ///< when the capacity is reclaimed
   bool over = false;  ///< its node is gone
+  NoticeKind kind = NoticeKind::kSpot;
 };
+/// A notice that names an instance, from the cloud's own events. It may arrive before its instance is known, and again.
+struct InstanceNoticeUpdated {
+  InstanceId instance;
+  NoticeKind kind = NoticeKind::kSpot;
+  Instant at{};
+};
+/// The answer of one node to a checkpoint order.
 struct AckUpdated {
   std::string order;
-  NodeName node;
-  std::int64_t step = 0;
-  std::string uri;
-  bool ok = false;
+  checkpoint::Answer answer;
 };
 /// A device or node is faulty and placement drains it; an autoscaled node is terminated when it is empty.
 struct HealthUpdated {
@@ -208,6 +224,6 @@ struct DaemonSetsUpdated {
 using Command =
     std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated, AssignmentUpdated,
                  WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated, LaunchEnded, TerminateEnded,
-                 GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated>;
+                 GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated, InstanceNoticeUpdated>;
 
 }  // namespace qm::autoscaler

@@ -29,8 +29,13 @@ struct Options {
   Duration failed_memory = std::chrono::minutes(10);    ///< a failed claim remains visible for this time
   Duration gone_memory = std::chrono::hours(1);         ///< and a stopped one
   Duration missing = std::chrono::minutes(10);          ///< missing in the description for this time = gone
+  Duration notice_lead = std::chrono::minutes(10);  ///< gangs save this long before a maintenance that is dated later
+  Duration notice_memory = std::chrono::hours(1);   ///< of a notice for an instance that no claim has
+  Duration save_time = std::chrono::minutes(1);     ///< of a checkpoint whose duration is neither declared nor observed
+  Duration checkpoint_interval = std::chrono::minutes(10);  ///< of gangs on spot capacity that declare none; 0 = never
+  double rebalance_probability = 0.5;  ///< assumed: of an interruption before the next save, after a recommendation
   bool strict_min_values = true;  ///< a launch without the minValues of its NodePool: refused, or allowed and reported
-  Money node_price{};  ///< per hour, added to the price of each instance where launches are compared
+  Money node_price{};             ///< per hour, added to the price of each instance where launches are compared
   std::vector<Expander> expanders;     ///< choose among the NodePools that fit; empty: the order of weights
   bool balance_similar_pools = false;  ///< of similar NodePools the one with the fewest instances is used
   Reliability reliability = Reliability::kByPrice;  ///< decides which capacity types a workload may use
@@ -58,12 +63,18 @@ struct EvictionEvent {
   std::string reason;
   Instant deadline{};
   std::string resume_uri;
-  std::int64_t step = 0;
+  std::int64_t step = 0, checkpoint_number = 0;
   bool over = false;  ///< the attempt has ended: nothing is left to evict
 };
+/// The order was sent (an open row), or has its outcome.
 struct OrderEvent {
   std::string id;
   Order row;
+};
+/// An answer that was not accepted, because its fence is that of another order or incarnation.
+struct StaleAnswer {
+  std::string order;
+  checkpoint::Answer answer;
 };
 struct DrainEvent {
   NodeName node;
@@ -72,8 +83,8 @@ struct DrainEvent {
   bool lifted = false;
   Instant asked{};
 };
-/// The reason for draining a node, and for checkpoint orders and evictions of gangs, after a spot notice for the node.
-inline constexpr const char* kSpotInterruption = "SpotInterruption";
+/// The reason of periodic checkpoint orders.
+inline constexpr const char* kPeriodic = "Periodic";
 
 struct SpotPriceEvent {
   std::string type, zone;
@@ -104,6 +115,7 @@ struct Output {
   std::vector<PromiseEvent> promises;
   std::vector<EvictionEvent> evictions;
   std::vector<OrderEvent> orders;
+  std::vector<StaleAnswer> stale_answers;
   std::vector<DrainEvent> drains;
   std::vector<SpotPriceEvent> prices;
   std::vector<LaunchIntent> launches;

@@ -14,6 +14,9 @@ struct Settings {
   std::string aws;  ///< endpoint of EC2; empty = that of the region
   std::string cluster_name, cluster_endpoint;
   std::string service_cidr = "10.100.0.0/16";
+  std::string interruption_queue;  ///< URL; empty = events of the cloud are not read
+  Duration lifecycle_time = std::chrono::minutes(2);
+  Duration checkpoint_interval = std::chrono::minutes(10);
 };
 
 /// The table of all settings.

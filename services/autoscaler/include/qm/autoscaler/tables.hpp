@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/autoscaler/checkpoint/interval.hpp"
+#include "qm/autoscaler/checkpoint/order.hpp"
 #include "qm/autoscaler/commands.hpp"
 #include "qm/autoscaler/gang_launch/capacity_memory.hpp"
 #include "qm/base/table.hpp"
@@ -38,6 +40,7 @@ struct Claim {
   std::string launch;               ///< the launch of its gang, which succeeds as a whole; empty = it is launched alone
   bool rolled_back = false;         ///< the launch of its gang failed
   std::optional<Instant> retry_at;  ///< failed: it is not replaced before, and the offering has not refused
+  bool interrupted = false;         ///< the cloud reclaims it as spot capacity
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 
@@ -51,13 +54,16 @@ struct NodeRow {
   bool drain_requested = false;
   bool drain_confirmed = false;  ///< published as cordoned since then
   std::string drain_reason;
-  std::optional<Instant> taken_at;  ///< spot notice
+  std::optional<Instant> taken_at;        ///< notice with a deadline
+  NoticeKind notice = NoticeKind::kSpot;  ///< of taken_at
+  std::optional<Instant> risk_since;      ///< recommendation to move the work; no deadline
   friend auto operator<=>(const NodeRow&, const NodeRow&) = default;
 };
 
 /// An attempt that holds devices.
 struct AttemptRow {
   std::vector<NodeName> nodes;
+  Instant since{};  ///< it has had nodes since then
   friend auto operator<=>(const AttemptRow&, const AttemptRow&) = default;
 };
 
@@ -69,6 +75,7 @@ struct WorkloadRow {
   std::string name = {};  ///< likewise
   std::string type = {};  ///< label workload-type
   Duration expected{0};   ///< declared run time; 0 = unknown
+  CheckpointTerms checkpoint = {};
   friend auto operator<=>(const WorkloadRow&, const WorkloadRow&) = default;
 };
 
@@ -101,26 +108,40 @@ struct SaveRow {
   friend auto operator<=>(const SaveRow&, const SaveRow&) = default;
 };
 
-/// A checkpoint order: every rank of the gang saves before the capacity is reclaimed, or is needed otherwise.
+/// A checkpoint order to a gang. After the outcome its eviction is pending, until the attempt has ended.
 struct Order {
-  struct Ack {
-    NodeName node;
-    std::int64_t step = 0;
-    std::string uri;
-    bool ok = false;
-    friend auto operator<=>(const Ack&, const Ack&) = default;
-  };
   AttemptId id;
-  NodeName taken;  ///< the node of the notice
-  std::vector<NodeName> nodes;
-  Instant ordered{}, deadline{};
-  std::vector<Ack> acks;
-  std::string outcome;  ///< "", "Acked", "Late"; "None" = it cannot save and got no order
-  std::int64_t step = 0;
-  std::string uri;
+  NodeName taken;  ///< the node that is taken from the gang; empty = none is, the gang only saves
+  checkpoint::GangSave save;
+  Instant ordered{};
+  std::string outcome;  ///< the name of its closed state; "" = open; "None" = it cannot save and got no order
+  std::string why;      ///< of an outcome other than Acked
+  StepSave saved;       ///< if Acked
   std::string reason;
   std::string ns = {}, kind = {};  ///< of the workload
+  bool evicts = true;
   friend auto operator<=>(const Order&, const Order&) = default;
+};
+
+/// The newest acknowledged checkpoint of a workload: its next attempt resumes from it.
+struct CheckpointRow {
+  checkpoint::Fence fence;
+  StepSave saved;
+  Instant at{};
+  friend auto operator<=>(const CheckpointRow&, const CheckpointRow&) = default;
+};
+
+/// Periodic checkpoint orders of an attempt on spot capacity.
+struct ScheduleRow {
+  Instant last{};  ///< the last order, or the start of the attempt
+  Duration interval{0};
+  friend auto operator<=>(const ScheduleRow&, const ScheduleRow&) = default;
+};
+
+/// A notice that names an instance.
+struct InstanceNoticeRow {
+  Instant at{}, seen{};
+  friend auto operator<=>(const InstanceNoticeRow&, const InstanceNoticeRow&) = default;
 };
 
 /// A unit of cloud capacity: each becomes unavailable and available independently. With an empty zone the cloud
@@ -162,6 +183,10 @@ struct Tables {
   Table<std::string, PodSet> daemon_sets;
   Table<InstanceId, Claim> unclaimed;   ///< instances of launches that have not ended, by which claims are matched then
   Table<std::string, OwnerRow> owners;  ///< of namespaces that name one; others: ""; none = this autoscaler
+  Table<WorkloadUid, CheckpointRow> checkpoints;
+  Table<AttemptId, ScheduleRow> schedules;
+  Table<std::pair<std::string, std::string>, checkpoint::Hazard> hazards;  ///< (type, zone); of deleted claims
+  Table<std::pair<InstanceId, NoticeKind>, InstanceNoticeRow> instance_notices;
 };
 
 }  // namespace qm::autoscaler

@@ -41,7 +41,13 @@ void Claims::enter(const ClaimName& name, ClaimState state, const std::string& r
 }
 
 void Claims::forget_claim(const ClaimName& name) {
-  state_.out.instances.push_back({name, *tables_.claims.find(name), true});
+  const Claim& claim = *tables_.claims.find(name);
+  if (claim.market == Market::kSpot && claim.launched) {
+    checkpoint::Hazard& hazard = tables_.hazards.edit({claim.type, claim.zone});
+    hazard.interruptions += claim.interrupted ? 1 : 0;
+    hazard.exposure += claim.stopped.value_or(state_.now) - *claim.launched;
+  }
+  state_.out.instances.push_back({name, claim, true});
   tables_.claims.erase(name);
 }
 
@@ -50,6 +56,19 @@ NodeRow& Claims::mark(const NodeName& node) {
   NodeRow& row = tables_.nodes.edit(node);
   if (fresh) row.since = state_.now;
   return row;
+}
+
+void Claims::note(const NodeName& name, NoticeKind kind, Instant at) {
+  const NodeRow* known = tables_.nodes.find(name);
+  if (kind == NoticeKind::kRebalance) {
+    if (known == nullptr || !known->risk_since) mark(name).risk_since = at;
+    return;
+  }
+  const bool noted = known != nullptr && known->taken_at.has_value();
+  if (noted && (known->notice == kind || *known->taken_at <= at)) return;
+  NodeRow& node = mark(name);
+  node.taken_at = at;
+  node.notice = kind;
 }
 
 void Claims::forget_node(const NodeName& name) {

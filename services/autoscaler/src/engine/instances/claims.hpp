@@ -21,6 +21,8 @@ class Claims {
   void forget_claim(const ClaimName& claim);
   /// The row of a node for writing, also of a node that placement has not published yet.
   NodeRow& mark(const NodeName& node);
+  /// Records a notice for a node. Of one kind the first counts, of several kinds the earliest deadline.
+  void note(const NodeName& node, NoticeKind kind, Instant at);
   /// Deletes the row of the node, and its drain.
   void forget_node(const NodeName& node);
   /// Stores the claim and sends the request to launch its instance.

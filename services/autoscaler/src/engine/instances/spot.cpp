@@ -1,92 +1,104 @@
-// Spot notices: drain the node, let gangs that can save do so on all their nodes, evict in time. The same for gangs
-// that placement evicts after a checkpoint, without the drain.
+// Notices: drain the node, let gangs that can save do so on all their nodes, evict in time. The same for gangs that
+// placement evicts after a checkpoint, without the drain.
 #include "instances/spot.hpp"
 
 #include <algorithm>
 
 namespace qm::autoscaler {
 
-// No wait is needed if the gang cannot save, or is on no node any more: it releases its place now and may start
-// elsewhere. The row records that it got the order.
-void Spot::order_saving(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,
-                        const std::string& reason) {
-  const std::string order_id = id.to_string() + "/" + node.value();
-  if (tables_.orders.contains(order_id)) return;
-  const WorkloadRow* workload = tables_.workloads.find(id.uid);
-  if (workload == nullptr && state_.now < deadline) return;  // its own topic will show whether it can save
-  Order order{id, node, attempt.nodes, state_.now, deadline, {}, "", 0, "", reason};
-  if (workload != nullptr) order.ns = workload->ns, order.kind = workload->kind;
-  if (workload != nullptr && workload->checkpoints && !attempt.nodes.empty() && state_.now < deadline) {
-    state_.out.orders.push_back({order_id, order});
-  } else {
-    order.outcome = "None";
-    state_.out.evictions.push_back({id, node, reason, deadline, "", 0, false});
+const char* reason_of(NoticeKind kind) {
+  constexpr const char* names[] = {"SpotInterruption", "RebalanceRecommendation", "ScheduledMaintenance",
+                                   "LifecycleTermination"};
+  return names[static_cast<int>(kind)];
+}
+
+void Spot::join_notices() {
+  std::map<InstanceId, ClaimName> by_instance;
+  if (tables_.instance_notices.size() > 0) {
+    for (const auto& [name, claim] : tables_.claims) {
+      if (!claim.instance.empty()) by_instance.emplace(claim.instance, name);
+    }
   }
-  tables_.orders.insert(order_id, std::move(order));
+  std::vector<std::pair<InstanceId, NoticeKind>> over;
+  for (const auto& [key, row] : tables_.instance_notices) {
+    const auto& [instance, kind] = key;
+    const auto found = by_instance.find(instance);
+    if (found == by_instance.end()) {
+      if (row.seen + options_.notice_memory <= state_.now) over.push_back(key);
+      continue;
+    }
+    const Claim& claim = *tables_.claims.find(found->second);
+    if (claim.state == ClaimState::kGone) over.push_back(key);
+    if (claim.state != ClaimState::kGone && facts_.node_of(claim) != nullptr) claims_.note(claim.node, kind, row.at);
+  }
+  for (const auto& key : over) tables_.instance_notices.erase(key);
+
+  std::vector<ClaimName> interrupted;
+  for (const auto& [name, claim] : tables_.claims) {
+    if (claim.market != Market::kSpot || claim.interrupted) continue;
+    const NodeRow* node = facts_.node_of(claim);
+    if (node != nullptr && node->taken_at && node->notice == NoticeKind::kSpot) interrupted.push_back(name);
+  }
+  for (const auto& name : interrupted) tables_.claims.edit(name).interrupted = true;
+}
+
+Instant Spot::orders_from(const NodeRow& node) const {
+  const bool waits = node.notice == NoticeKind::kMaintenance;
+  return waits ? *node.taken_at - options_.spot_margin - options_.notice_lead : Instant{};
 }
 
 void Spot::answer_notices() {
-  std::vector<std::pair<NodeName, Instant>> taken;
+  std::map<NodeName, std::vector<AttemptId>> gangs;  // of nodes whose gangs get orders now
   for (const auto& [name, node] : tables_.nodes) {
-    if (node.taken_at) taken.emplace_back(name, *node.taken_at);
+    if (node.taken_at && orders_from(node) <= state_.now) gangs.try_emplace(name);
   }
-  for (const auto& [node, at] : taken) {
-    const Instant deadline = std::max(state_.now, at - options_.spot_margin);
-    if (tables_.nodes.find(node)->known) claims_.drain(node, kSpotInterruption, at);
+  if (!gangs.empty()) {
     for (const auto& [id, attempt] : tables_.attempts) {
-      if (std::find(attempt.nodes.begin(), attempt.nodes.end(), node) == attempt.nodes.end()) continue;
-      order_saving(id, attempt, node, deadline, kSpotInterruption);
+      for (const auto& node : attempt.nodes) {
+        if (const auto at = gangs.find(node); at != gangs.end()) at->second.push_back(id);
+      }
     }
+  }
+  std::vector<NodeName> taken;
+  for (const auto& [name, node] : tables_.nodes) {
+    if (node.taken_at) taken.push_back(name);
+  }
+  for (const auto& name : taken) {
+    const NodeRow node = *tables_.nodes.find(name);
+    const Instant at = *node.taken_at;
+    const char* reason = reason_of(node.notice);
+    if (node.known) claims_.drain(name, reason, at);
+    const auto found = gangs.find(name);
+    if (found == gangs.end()) continue;
+    const Instant deadline = std::max(state_.now, at - options_.spot_margin);
+    for (const auto& id : found->second) orders_.save_and_evict(id, *tables_.attempts.find(id), name, deadline, reason);
   }
 }
 
 void Spot::answer_saves() {
   for (const auto& [id, save] : tables_.saves) {
     const AttemptRow* attempt = tables_.attempts.find(id);
-    if (attempt != nullptr) order_saving(id, *attempt, save.node, std::max(state_.now, save.until), save.reason);
+    if (attempt != nullptr)
+      orders_.save_and_evict(id, *attempt, save.node, std::max(state_.now, save.until), save.reason);
   }
 }
 
-void Spot::close_orders() {
-  std::vector<std::string> open, over;
+std::optional<Instant> Spot::next() const {
+  std::optional<Instant> next;
+  const auto consider = [&](Instant t) {
+    if (t > state_.now && (!next || t < *next)) next = t;
+  };
+  for (const auto& [name, node] : tables_.nodes) {
+    if (!node.taken_at) continue;
+    consider(*node.taken_at - options_.spot_margin);
+    consider(orders_from(node));
+  }
   for (const auto& [id, order] : tables_.orders) {
-    if (order.outcome.empty()) {
-      open.push_back(id);
-    } else if (!tables_.attempts.contains(order.id)) {
-      over.push_back(id);
-    }
+    if (order.outcome.empty()) consider(order.save.deadline);
   }
-  for (const auto& id : over) {
-    const Order& order = *tables_.orders.find(id);
-    state_.out.evictions.push_back({order.id, order.taken, order.reason, order.deadline, order.uri, order.step, true});
-    tables_.orders.erase(id);
-  }
-  for (const auto& id : open) {
-    const Order& known = *tables_.orders.find(id);
-    const bool refused = std::any_of(known.acks.begin(), known.acks.end(), [](const auto& a) { return !a.ok; });
-    const bool all = known.acks.size() == known.nodes.size() && !refused;
-    const bool ended = !tables_.attempts.contains(known.id);
-    if (!all && !refused && !ended && state_.now < known.deadline) continue;
-    Order& order = tables_.orders.edit(id);
-    if (all) {
-      // The step that every rank has saved is that of the slowest rank.
-      const auto least = std::min_element(order.acks.begin(), order.acks.end(), [](const auto& a, const auto& b) {
-        return std::tie(a.step, a.node) < std::tie(b.step, b.node);
-      });
-      order.outcome = "Acked";
-      order.step = least->step;
-      order.uri = least->uri;
-    } else {
-      order.outcome = "Late";
-    }
-    state_.out.orders.push_back({id, order});
-    if (ended) {
-      tables_.orders.erase(id);
-    } else {
-      state_.out.evictions.push_back(
-          {order.id, order.taken, order.reason, std::max(state_.now, order.deadline), order.uri, order.step, false});
-    }
-  }
+  for (const auto& [id, save] : tables_.saves) consider(save.until);
+  for (const auto& [key, row] : tables_.instance_notices) consider(row.seen + options_.notice_memory);
+  return next;
 }
 
 }  // namespace qm::autoscaler

@@ -1,31 +1,43 @@
 #pragma once
+#include "checkpoints/orders.hpp"
+#include "facts.hpp"
 #include "instances/claims.hpp"
 #include "state.hpp"
 
-#include <string>
+#include <optional>
 
 namespace qm::autoscaler {
 
-/// Spot notices: checkpoint orders, evictions, and requests of placement to save.
+/// Notices of the cloud, and requests of placement to save: drains, and orders to save before an eviction.
 class Spot {
  public:
-  Spot(State& state, Claims& claims) : state_(state), options_(state.options), tables_(state.tables), claims_(claims) {}
+  Spot(State& state, const Facts& facts, Claims& claims, CheckpointOrders& orders)
+      : state_(state),
+        options_(state.options),
+        tables_(state.tables),
+        facts_(facts),
+        claims_(claims),
+        orders_(orders) {}
 
-  /// Answers spot notices.
+  /// Joins notices that name an instance with its node, and marks claims that are interrupted.
+  void join_notices();
+  /// Drains nodes with a notice, and orders their gangs to save.
   void answer_notices();
   /// Answers requests of placement to save and evict.
   void answer_saves();
-  /// Ends checkpoint orders that are answered or late.
-  void close_orders();
+  /// The next time that a notice is acted on.
+  [[nodiscard]] std::optional<Instant> next() const;
 
  private:
-  void order_saving(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,
-                    const std::string& reason);
+  /// When the gangs of a node get their orders: at once, or `notice_lead` before a maintenance.
+  [[nodiscard]] Instant orders_from(const NodeRow& node) const;
 
   State& state_;
   const Options& options_;
   Tables& tables_;
+  const Facts& facts_;
   Claims& claims_;
+  CheckpointOrders& orders_;
 };
 
 }  // namespace qm::autoscaler

@@ -49,8 +49,9 @@ struct XidUpdated {
 struct NoticeUpdated {
   NodeName node;
   InstanceId instance;
-  std::string action;  ///< terminate, stop, hibernate
-  Instant at{};        ///< when the capacity is reclaimed
+  std::string action;     ///< terminate, stop, hibernate
+  Instant at{};           ///< when the capacity is reclaimed
+  std::string kind = {};  ///< "" = spot capacity is reclaimed; "rebalance", "maintenance", "lifecycle"
 };
 struct AckUpdated {
   std::string order;
@@ -61,7 +62,9 @@ struct AckUpdated {
   std::string uri, message;
   bool ok = false;
   Instant at{};
-  std::string ns = {};  ///< of the workload that received the order
+  std::string ns = {};               ///< of the workload that received the order
+  std::int64_t number = 0;           ///< as in the order; 0 = the agent does not know it
+  std::vector<StepSave> saves = {};  ///< by step
 };
 /// The mean utilization of one device over a closed interval.
 struct UsageUpdated {
@@ -83,6 +86,7 @@ struct OrderUpdated {
   Instant deadline{};
   bool settled = false;
   std::string ns = {}, kind = {};  ///< of the workload
+  std::int64_t number = 0;
 };
 /// A node was repaired or replaced: its previous state is no longer valid.
 struct NodeDeleted {
@@ -116,6 +120,7 @@ struct Notice {
   InstanceId instance;
   std::string action;
   Instant at{}, seen{};
+  std::string kind = {};
   friend auto operator<=>(const Notice&, const Notice&) = default;
 };
 struct OpenOrder {
@@ -124,6 +129,7 @@ struct OpenOrder {
   std::string reason;
   Instant deadline{};
   std::string ns = {}, kind = {};  ///< of the workload
+  std::int64_t number = 0;         ///< fences its answers
   friend auto operator<=>(const OpenOrder&, const OpenOrder&) = default;
 };
 
