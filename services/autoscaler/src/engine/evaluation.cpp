@@ -7,15 +7,23 @@
 namespace qm::autoscaler {
 
 void Evaluation::run() {
+  state_.overlays.clear();
+  for (const auto& [name, overlay] : state_.tables.overlays) state_.overlays.push_back(overlay);
+  state_.overlays = ordered(std::move(state_.overlays)).accepted;
   parts_.retirement.join_nodes();
   parts_.retirement.time_out();
   parts_.spot.answer_notices();
   parts_.spot.answer_saves();
   parts_.spot.close_orders();
   parts_.retirement.end_drained();
+  parts_.drift.update();
   parts_.static_pools.keep_replicas();
   parts_.launches.cover_demand();
-  parts_.retirement.retire_empty();
+  parts_.headroom.keep_buffers();
+  parts_.retirement.retire_surplus();
+  parts_.disruptions.follow_replacements();
+  parts_.disruptions.disrupt();
+  parts_.disruptions.empty_nodes();
   parts_.groups.size_groups();
   for (const auto& name : state_.changed_claims) {
     if (const Claim* row = state_.tables.claims.find(name)) state_.out.instances.push_back({name, *row, false});
@@ -36,18 +44,8 @@ std::optional<Instant> Evaluation::next_timer() const {
       case ClaimState::kLaunched:
         if (!c.pool.empty()) consider(c.changed + state_.options.registration);
         break;
-      case ClaimState::kReady: {
-        const Pool* pool = state_.tables.pools.find(c.pool);
-        const NodeRow* node = pool == nullptr ? nullptr : parts_.facts.node_of(c);
-        if (node != nullptr && node->empty_since) {
-          consider(*node->empty_since + pool->consolidate_after);
-          // A budget with a schedule begins or ends at a minute.
-          const bool scheduled =
-              std::ranges::any_of(pool->budgets, [](const Budget& budget) { return !budget.schedule.empty(); });
-          if (scheduled) consider(std::chrono::ceil<std::chrono::minutes>(state_.now + std::chrono::microseconds(1)));
-        }
-        break;
-      }
+      case ClaimState::kReady:
+        break;  // see disruptions_at
       case ClaimState::kDraining:
         consider(c.changed + state_.options.settle);
         break;
@@ -79,6 +77,8 @@ std::optional<Instant> Evaluation::next_timer() const {
   }
   for (const auto& [id, save] : state_.tables.saves) consider(save.until);
   for (const auto& [offering, until] : state_.tables.blocked) consider(until);
+  for (const auto& [key, fault] : state_.tables.launch_faults) consider(fault.until);
+  if (state_.disruptions_at) consider(*state_.disruptions_at);
   if (state_.more_replicas) consider(state_.now + std::chrono::seconds(1));
   return next;
 }

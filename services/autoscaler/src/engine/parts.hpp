@@ -1,6 +1,9 @@
 #pragma once
 #include "explanation.hpp"
+#include "instances/disruptions.hpp"
+#include "instances/drift.hpp"
 #include "instances/groups.hpp"
+#include "instances/headroom.hpp"
 #include "instances/retirement.hpp"
 #include "instances/spot.hpp"
 #include "launch/launches.hpp"
@@ -25,12 +28,15 @@ struct EngineParts {
   Observations observations{state, facts, claims};
 
   Spot spot{state, claims};
+  Drift drift{state, facts, claims};
+  Disruptions disruptions{state, facts, claims, offers, spot};
   StaticPools static_pools{state, facts, claims, offers};
   Launches launches{state, facts, claims, offers, plans, new_nodes};
   Retirement retirement{state, facts, claims, static_pools};
+  Headroom headroom{state, facts, claims, offers, new_nodes};
   Groups groups{state};
 
-  Explanation explanation{state, facts, offers, static_pools};
+  Explanation explanation{state, facts, offers, static_pools, disruptions, headroom};
 };
 
 }  // namespace qm::autoscaler

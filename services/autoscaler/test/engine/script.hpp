@@ -28,6 +28,12 @@ namespace qm::autoscaler::testing {
 ///   runs w/1 n1 n2 | released w/1 | workload w saves | ended w
 ///   notice n1 120 | notice n1 over | ack w/1/n1 n1 step=5 uri=u [failed]
 ///   daemonset ns/name milli=150 [tolerate-all=1] [select=k=v] [affinity=k=a,b]
+///   pool ... expire=SECONDS grace=SECONDS hash=a images=ami-1 subnets=s-1 groups=sg-1 startup=TAINT
+///   cloud i-1 ... image=ami-1 subnet=s-1 groups=sg-1
+///   details n1 i-1 hold=ns/pod:ever (or :SECONDS from now) pdb=ns/pod dnd serves taint=KEY gpus=8 unhealthy=SECONDS
+///                  (until its repair)
+///   buffer ns/name 8x1 | buffer-gone ns/name | overlay NAME adjust=-10% price=1.5 cap=RESOURCE/2 weight=1 KEY=VALUE |
+///   overlay-gone NAME
 ///   want ... milli=1500 ext=efa=1 affinity=k=a,b;k2 apart=web
 ///   | joins commands of one line into one batch
 ///
@@ -52,6 +58,9 @@ class Script {
   Instant now_ = kStart;
   static constexpr Instant kStart = from_micros(1'000'000'000'000);
   std::map<std::string, Pool> pools_;
+  std::vector<Command> parse_lifecycle(const std::vector<std::string>& words);
+  std::map<std::string, Buffer> buffers_;
+  std::map<std::string, Overlay> overlays_;
   std::vector<PodSet> daemon_sets_;
   std::map<WorkloadUid, DemandUpdated::Item> demand_;
   std::map<InstanceId, InstanceFact> cloud_;

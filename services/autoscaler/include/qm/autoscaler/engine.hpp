@@ -24,6 +24,10 @@ struct Options {
   Duration failed_memory = std::chrono::minutes(10);   ///< a failed claim remains visible for this time
   Duration gone_memory = std::chrono::hours(1);        ///< and a stopped one
   Duration missing = std::chrono::minutes(10);         ///< missing in the description for this time = gone
+  Duration save_time = std::chrono::minutes(10);       ///< to save before an expired, faulty or drifted node is emptied
+  Duration drift_pause = std::chrono::minutes(1);      ///< of a NodePool after a failed replacement; doubles to an hour
+  Duration fault_memory = std::chrono::hours(1);       ///< of a type and image whose instances did not become ready
+  bool node_details = false;      ///< a claim is ready only once the details of its node show that it is initialized
   bool strict_min_values = true;  ///< a launch without the minValues of its NodePool: refused, or allowed and reported
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
 };
@@ -134,10 +138,15 @@ struct EngineParts;
 ///          saved. The same applies to a gang for which placement requests a checkpoint and an eviction.
 /// Empty    a node of a pool that stays empty for the pool's consolidateAfter is drained. It is terminated only after
 ///          placement has confirmed that it is cordoned and still empty. A broken one is terminated the same way.
+/// Disrupt  expired, unhealthy, empty and drifted nodes, by the library `disrupt`. Gangs on them save first. A replaced
+///          claim is drained once its replacement is ready.
+/// Start    with node details a claim is ready once its node is initialized. After the registration time it is replaced
+///          once, and the fault of its type and image is remembered.
+/// Buffers  whole free nodes for CapacityBuffers, after pending gangs.
 /// Owner    for workloads of a namespace with another owner nothing is launched; the explanation has what would be
 ///          launched. An existing plan is completed. If this autoscaler owns no namespace, empty instances stay.
 /// Laws     one claim, one instance; a launch never exceeds a pool's limits; no node with workloads is terminated
-///          before its spot deadline; nothing is launched for a gang in parts that do not fit it whole.
+///          before its spot deadline or that of its drain; nothing is launched for a gang in parts that do not fit it whole.
 /// Bounds   rows end with their subject: claims an hour after the instance, orders with the attempt, plans with
 ///          the demand. Marks of nodes that placement does not know end after the registration time.
 /// Threads  one. Time: `now` does not go back; wake_at is the next time-dependent decision.
@@ -168,6 +177,8 @@ class Engine {
   [[nodiscard]] std::string namespace_of(const WorkloadUid& uid) const;  ///< empty if not known
   /// The number of instances that each static pool has or gets, without those that are being terminated.
   [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
+  /// The CapacityBuffers, with the pods for which there is capacity, or it starts.
+  [[nodiscard]] std::map<std::string, BufferState> buffers() const;
 
  private:
   std::unique_ptr<EngineParts> parts_;

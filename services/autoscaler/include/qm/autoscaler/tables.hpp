@@ -34,6 +34,9 @@ struct Claim {
   std::string group;                     ///< its Auto Scaling group, which launches and terminates it; empty = none
   std::string reason;
   Labels labels;  ///< of its node by the pool's rules, in addition to the pool's own
+  ClaimLifecycle life;
+  /// Whether the drain of its node evicts pods. Other drains only keep new pods away until it is empty.
+  [[nodiscard]] bool evicts_pods() const;
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 
@@ -153,6 +156,11 @@ struct Tables {
   Table<std::string, std::int64_t> group_sizes;                      ///< Auto Scaling group -> last requested size
   Table<std::string, PodSet> daemon_sets;
   Table<std::string, OwnerRow> owners;  ///< of namespaces that name one; others: ""; none = this autoscaler
+  Table<NodeName, NodeDetails> node_details;
+  Table<std::pair<std::string, std::string>, LaunchFault> launch_faults;  ///< (type, image)
+  Table<std::string, DriftBackOff> drift_back_offs;                       ///< by NodePool
+  Table<std::string, Buffer> buffers;                                     ///< by "namespace/name"
+  Table<std::string, Overlay> overlays;                                   ///< those that apply, by name
 };
 
 }  // namespace qm::autoscaler

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace qm::autoscaler {
 
@@ -33,10 +34,14 @@ class Claims {
   void drain(const NodeName& node, const std::string& reason, std::optional<Instant> deadline);
   /// Withdraws the drain.
   void end_drain(const NodeName& node);
+  /// Whether the instance ends with the pods on it: its spot capacity is reclaimed, or the deadline of its drain is over.
+  [[nodiscard]] bool is_forced(const Claim& claim) const;
   /// An instance that does not start now will not start immediately either: the next cheapest offering is tried.
   void give_up(const ClaimName& name, const std::string& reason);
 
  private:
+  [[nodiscard]] std::vector<std::string> requested_resources(const Claim& claim) const;
+
   State& state_;
   const Options& options_;
   Tables& tables_;

@@ -33,10 +33,14 @@ void Spot::answer_notices() {
   for (const auto& [node, at] : taken) {
     const Instant deadline = std::max(state_.now, at - options_.spot_margin);
     if (tables_.nodes.find(node)->known) claims_.drain(node, kSpotInterruption, at);
-    for (const auto& [id, attempt] : tables_.attempts) {
-      if (std::find(attempt.nodes.begin(), attempt.nodes.end(), node) == attempt.nodes.end()) continue;
-      order_saving(id, attempt, node, deadline, kSpotInterruption);
-    }
+    evict_gangs(node, deadline, kSpotInterruption);
+  }
+}
+
+void Spot::evict_gangs(const NodeName& node, Instant deadline, const std::string& reason) {
+  for (const auto& [id, attempt] : tables_.attempts) {
+    if (std::find(attempt.nodes.begin(), attempt.nodes.end(), node) == attempt.nodes.end()) continue;
+    order_saving(id, attempt, node, deadline, reason);
   }
 }
 

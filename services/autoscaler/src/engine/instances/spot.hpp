@@ -17,6 +17,8 @@ class Spot {
   void answer_saves();
   /// Ends checkpoint orders that are answered or late.
   void close_orders();
+  /// Orders the gangs on the node to save before the deadline, and then evicts them. A repetition changes nothing.
+  void evict_gangs(const NodeName& node, Instant deadline, const std::string& reason);
 
  private:
   void order_saving(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,

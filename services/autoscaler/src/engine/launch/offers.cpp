@@ -1,7 +1,9 @@
 // Offerings and prices.
 #include "launch/offers.hpp"
 
+#include "launch/avoided.hpp"
 #include "launch/fit.hpp"
+#include "launch/overlays.hpp"
 #include "qm/base/assert.hpp"
 
 #include <fmt/ranges.h>
@@ -90,11 +92,15 @@ void Offers::known_zones(const InstanceType& t, std::vector<std::string>& zones)
 }
 
 std::optional<HourlyRate> Offers::price(const InstanceType& t, const Offering& o, const Pool& pool) const {
-  if (o.market == Market::kOnDemand) return t.on_demand;
-  if (const PriceRow* row = tables_.spot_prices.find({o.type, o.zone})) return row->rate;
+  const auto overlaid = [&](HourlyRate rate) {
+    static const Labels kNone;
+    return HourlyRate{overlaid_price(state_, {pool, kNone, t, o.zone, o.market}, rate.per_hour)};
+  };
+  if (o.market == Market::kOnDemand) return overlaid(t.on_demand);
+  if (const PriceRow* row = tables_.spot_prices.find({o.type, o.zone})) return overlaid(row->rate);
   // Without a price there is no reason to prefer spot; a spot-only pool uses it at its upper bound.
   if (std::find(pool.markets.begin(), pool.markets.end(), Market::kOnDemand) != pool.markets.end()) return std::nullopt;
-  return t.on_demand;
+  return overlaid(t.on_demand);
 }
 
 std::string Offers::no_type(const std::vector<PodSet>& sets, const std::vector<const Pool*>& pools) const {
@@ -186,6 +192,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
                                       std::string* why) const {
   const std::vector<const Pool*> pools = pools_in_order();
   bool fits = false, large = false, blocked = false, zoneless = false;
+  std::string faulty;  ///< why a type that fits is not launched again
   std::map<std::pair<std::string, std::string>,
            std::pair<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::string>>
       limited;  ///< by NodePool and resource
@@ -195,6 +202,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
     std::optional<Offer> best;
     const auto in_use = usage.find(pool->name);
     const auto labels = nodes_.chosen_labels(*pool, sets);
+    Avoided avoided(facts_, *pool);
     if (!labels) {
       if (contested.empty()) contested = nodes_.contested_label(*pool, sets);
       continue;
@@ -224,7 +232,10 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
             known->second = {least, after.limit_text(*pool, in_use == usage.end() ? Usage{} : in_use->second)};
         } else if (until != nullptr && *until > state_.now) {
           blocked = true;
-        } else if (const Money cost = Money::nano(rate->per_hour.nano() * nodes); !best || cost < best->per_hour) {
+        } else if (avoided.refuses(type_name)) {
+          faulty = avoided.text();
+        } else if (const Money cost = Money::nano(rate->per_hour.nano() * nodes);
+                   !best || avoided.better(*t, cost, *best)) {
           best = Offer{pool, t, std::move(offering), nodes, cost, *labels};
         }
       }
@@ -234,7 +245,8 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
       inflexible = fmt::format("NodePool {} needs minValues {}", pool->name, missing);
       continue;
     }
-    if (best && !missing.empty()) best->relaxed = fmt::format("; minValues {} is relaxed", missing);
+    if (best) best->relaxed = avoided.note(*best);
+    if (best && !missing.empty()) best->relaxed += fmt::format("; minValues {} is relaxed", missing);
     if (best) return best;
   }
   if (why != nullptr) {
@@ -250,6 +262,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
                      contested)
            : !fits               ? no_type(sets, pools) + unready_pools()
            : !inflexible.empty() ? inflexible
+           : !faulty.empty()     ? faulty
            : blocked ? "the provider has no capacity of the allowed instance types now, or refuses to launch them"
            : !limited.empty() ? fmt::format("{}; raise spec.limits of the NodePool", fmt::join(limits, "; "))
            : large ? fmt::format("it needs more than {} instances, the limit of one launch", options_.max_launches)
@@ -258,8 +271,10 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
   return std::nullopt;
 }
 
-std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const {
+std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why,
+                                              const InstanceType* at_least) const {
   std::optional<Offer> best;
+  Avoided avoided(facts_, pool);
   std::string reason = "it allows no instance type, capacity type and zone that exist";
   if (!pool.not_ready.empty()) {
     if (why != nullptr) *why = fmt::format("it is not ready: {}", pool.not_ready);
@@ -268,7 +283,7 @@ std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_
   const auto labels = nodes_.chosen_labels(pool, {});
   for (const auto& type_name : pool.instance_types) {
     const InstanceType* t = facts_.type(type_name);
-    if (t == nullptr || !labels) continue;
+    if (t == nullptr || !labels || (at_least != nullptr && !t->covers(*at_least))) continue;
     for (auto& offering : offerings(pool, *t, {})) {
       const auto rate = price(*t, offering, pool);
       if (!rate) continue;
@@ -279,7 +294,9 @@ std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_
         reason = after.limit_text(pool, in_use) + "; raise spec.limits of the NodePool";
       } else if (until != nullptr && *until > state_.now) {
         reason = "the provider has no capacity of the allowed instance types now, or refuses to launch them";
-      } else if (!best || rate->per_hour < best->per_hour) {
+      } else if (avoided.refuses(type_name)) {
+        reason = avoided.text();
+      } else if (!best || avoided.better(*t, rate->per_hour, *best)) {
         best = Offer{&pool, t, std::move(offering), 1, rate->per_hour, *labels};
       }
     }

@@ -22,8 +22,9 @@ class Offers {
   /// The cheapest offer that fits the pods whole; without one `why` gets the reason.
   [[nodiscard]] std::optional<Offer> cheapest(const std::vector<PodSet>& sets,
                                               const std::map<std::string, Usage>& usage, std::string* why) const;
-  /// The cheapest offer for one more instance of a static pool.
-  [[nodiscard]] std::optional<Offer> cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const;
+  /// The cheapest offer for one more instance of the pool; with `at_least` of a type that fits the pods of that type.
+  [[nodiscard]] std::optional<Offer> cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why,
+                                                      const InstanceType* at_least = nullptr) const;
 
  private:
   /// An offering of a type that fits the pods.
