@@ -44,6 +44,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.last_state = wire::last_state;
   replica->guard(options);
   autoscaler::Options engine_options;
+  engine_options.node_details = true;
   engine_options.strict_min_values = cluster_settings.strict_min_values;
   service::Host host(options,
                      std::make_unique<autoscaler::Shell>(

@@ -1,5 +1,6 @@
 // Launch, terminate, size and cordon, each idempotent: the claim's name is the NodeClaim's name and the
 // client token, and the size of a group is a number, not an increment.
+#include "instances/node_claim.hpp"
 #include "observed.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
@@ -73,7 +74,8 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
   QM_ASSIGN(const Json want, Json::parse(intent.payload));
   const std::string claim = want["claim"].string();
   QM_CRASH_POINT("autoscaler.before_nodeclaim");
-  auto created = kube_.create(kube::resources::kNodeClaims, "", node_claim(want, shard_));
+  auto created =
+      kube_.create(kube::resources::kNodeClaims, "", with_lifecycle(node_claim(want, shard_), want, driver_));
   if (!created && created.error().code != Code::kAlreadyExists) {
     // Missing permissions are final for the claim: its reason shows them, and the demand is planned again after a
     // back-off.
@@ -120,6 +122,7 @@ Result<cloud::InstanceRequest> Executor::request_for(const Json& want) const {
   for (const auto& [key, value] : want["labels"].members()) planned.labels[key] = value.string();
   for (const Json& taint : want["taints"].items())
     planned.taints.push_back({taint["key"].string(), taint["value"].string(), taint["effect"].string()});
+  for (Taint& taint : starting_taints(want)) planned.taints.push_back(std::move(taint));
   QM_ASSIGN(auto request, parameters_(class_of(want), planned));
   request.tags[std::string(kOwnerTag)] = shard_;
   request.client_token = client_token(shard_, planned.claim);

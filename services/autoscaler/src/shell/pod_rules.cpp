@@ -11,19 +11,13 @@ namespace {
 
 constexpr const char* kRequired = "requiredDuringSchedulingIgnoredDuringExecution";
 
-std::vector<std::string> texts(const Json& list) {
-  std::vector<std::string> out;
-  for (const Json& item : list.items()) out.push_back(item.string());
-  return out;
-}
-
 /// A term without expressions matches nothing.
 kube_rules::SelectorTerm node_term(const Json& from) {
   kube_rules::SelectorTerm out;
   for (const Json& expression : from["matchExpressions"].items()) {
     const auto op = kube_rules::op_of(expression["operator"].string());
     if (!op) return {};
-    out.labels.push_back({expression["key"].string(), *op, texts(expression["values"])});
+    out.labels.push_back({expression["key"].string(), *op, texts_of(expression["values"])});
   }
   for (const Json& field : from["matchFields"].items())
     out.fields.push_back({field["key"].string(), kube_rules::Requirement::Op::kExists, {}});
@@ -38,6 +32,14 @@ std::optional<LabelRequirement::Op> label_op(const std::string& name) {
   return name == "DoesNotExist" ? std::optional(Op::kDoesNotExist) : std::nullopt;
 }
 
+}  // namespace
+
+std::vector<std::string> texts_of(const Json& list) {
+  std::vector<std::string> out;
+  for (const Json& item : list.items()) out.push_back(item.string());
+  return out;
+}
+
 std::optional<LabelSelector> label_selector(const Json& from) {
   if (!from.is_object()) return std::nullopt;
   LabelSelector out;
@@ -46,12 +48,10 @@ std::optional<LabelSelector> label_selector(const Json& from) {
   for (const Json& expression : from["matchExpressions"].items()) {
     const auto op = label_op(expression["operator"].string());
     if (!op) return std::nullopt;
-    out.requirements.push_back({expression["key"].string(), *op, texts(expression["values"])});
+    out.requirements.push_back({expression["key"].string(), *op, texts_of(expression["values"])});
   }
   return out;
 }
-
-}  // namespace
 
 std::string rules_of_pod(const Namespace& ns, const Json& pod) {
   kube_rules::PodTemplate out;
@@ -64,7 +64,7 @@ std::string rules_of_pod(const Namespace& ns, const Json& pod) {
   for (const Json& term : affinity["podAntiAffinity"][kRequired].items()) {
     const auto& key = term["topologyKey"].string();
     if (key != "kubernetes.io/hostname") continue;
-    out.rules.anti_affinity.push_back({key, label_selector(term["labelSelector"]), texts(term["namespaces"]),
+    out.rules.anti_affinity.push_back({key, label_selector(term["labelSelector"]), texts_of(term["namespaces"]),
                                        label_selector(term["namespaceSelector"])});
   }
   return out.rules.required || !out.rules.anti_affinity.empty() ? kube_rules::text_of(out) : std::string();

@@ -9,6 +9,17 @@
 
 namespace qm::autoscaler {
 
+namespace {
+
+Json sorted_texts(std::vector<std::string> texts) {
+  std::ranges::sort(texts);
+  Json out = Json::array();
+  for (auto& text : texts) out.push_back(std::move(text));
+  return out;
+}
+
+}  // namespace
+
 struct CloudWatch::Impl {
   Impl(service::Host& h, cloud::Aws& a, const DomainClock& c, CloudWatchOptions o)
       : host(h), aws(a), clock(c), shard(o.shard), period(o.period), options(std::move(o)) {}
@@ -70,7 +81,10 @@ struct CloudWatch::Impl {
                                    {"node", i.private_dns},
                                    {"launched_us", micros(i.launched)},
                                    {"stopped_us", stopped},
-                                   {"group", tag("aws:autoscaling:groupName")}}));
+                                   {"group", tag("aws:autoscaling:groupName")},
+                                   {"image", i.image},
+                                   {"subnet", i.subnet},
+                                   {"security_groups", sorted_texts(i.security_groups)}}));
     }
     std::erase_if(seen_stopped, [&](const auto& entry) {
       return std::none_of(seen->begin(), seen->end(), [&](const auto& i) { return i.id == entry.first; });
