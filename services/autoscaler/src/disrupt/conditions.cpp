@@ -76,7 +76,7 @@ std::optional<Condition> initialization_gap(const NodeStart& node, const StartEx
   return std::nullopt;
 }
 
-std::vector<Condition> conditions_of(const ConditionInputs& life) {
+std::vector<Condition> node_claim_conditions(const ConditionInputs& life) {
   std::vector<Condition> out;
   out.push_back(life.launched ? reached("Launched")
                               : unknown("Launched", "AwaitingReconciliation", "object is awaiting reconciliation"));

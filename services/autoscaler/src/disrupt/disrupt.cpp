@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 
 namespace qm::autoscaler {
 namespace {

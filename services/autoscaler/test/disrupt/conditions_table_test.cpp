@@ -116,7 +116,7 @@ TEST(Conditions, RowsHold) {
     }
     const auto cells = split(line, '|');
     ASSERT_EQ(cells.size(), 2U) << line;
-    const auto conditions = conditions_of(inputs_of(trimmed(cells[0])));
+    const auto conditions = node_claim_conditions(inputs_of(trimmed(cells[0])));
     for (const auto& word : split(trimmed(cells[1]), ' ')) {
       const std::string expected(word);
       const bool absent = expected.starts_with('!');
@@ -138,7 +138,7 @@ TEST(Conditions, MessagesNameWhatIsMissing) {
   const auto gap = initialization_gap({true, true, {}, {}}, {{}, {"nvidia.com/gpu"}});
   ASSERT_TRUE(gap);
   EXPECT_EQ(gap->message, "Resource \"nvidia.com/gpu\" was requested but not registered");
-  const auto conditions = conditions_of(inputs_of("launched"));
+  const auto conditions = node_claim_conditions(inputs_of("launched"));
   const auto ready = std::ranges::find(conditions, "Ready", &Condition::type);
   EXPECT_EQ(ready->message, "Registered=Unknown, Initialized=Unknown");
 }

@@ -6,7 +6,7 @@
 namespace qm::autoscaler::testing {
 namespace headroom_cases_test {
 
-// S-216: the buffer is launched without demand, stays although it is empty, and is refilled after it was used.
+// The buffer is launched without demand, stays although it is empty, and is refilled after it was used.
 TEST(Headroom, ABufferIsKeptFreeAndRefilled) {
   expect(R"(
     pool p types=a8 after=60

@@ -55,6 +55,7 @@ class NodeLifecycle {
   };
   [[nodiscard]] std::vector<Wanted> wanted() const;
   void write_node(const Wanted& want);
+  bool patch_node(const std::string& name, const Json& node, const std::vector<Taint>& taints, Json labels);
   void drain(const Wanted& want);
 
   kube::Client& client_;

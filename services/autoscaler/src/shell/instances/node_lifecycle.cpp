@@ -102,7 +102,7 @@ std::vector<Condition> claim_conditions(const Engine& engine, const Claim& c) {
   in.draining = c.state == ClaimState::kDraining;
   in.pods = node == nullptr ? 0 : node->pods;
   in.terminating = c.state == ClaimState::kTerminating;
-  return conditions_of(in);
+  return node_claim_conditions(in);
 }
 
 NodeLifecycle::NodeLifecycle(kube::Client& client, ReadEngine read, const DomainClock& clock, Options options)
@@ -187,26 +187,44 @@ void NodeLifecycle::write_node(const Wanted& want) {
       log::warn("a node cannot be read", {{"node", want.node}, {"error", node.error().to_string()}});
     return;
   }
-  Json taints = Json::array();
-  for (const Json& taint : (*node)["spec"]["taints"].items()) {
-    const std::string& key = taint["key"].string();
-    if (key != kUnregisteredTaint && (key != kDisruptedTaint || !want.disrupted_taint)) taints.push_back(taint);
+  const std::vector<Taint> before = details_of_node(*node).taints;
+  std::vector<Taint> after = before;
+  const Taint disrupted{std::string(kDisruptedTaint), "", "NoSchedule"};
+  std::erase_if(after, [&](const Taint& taint) {
+    return taint.key == kUnregisteredTaint || (taint.key == kDisruptedTaint && want.disrupted_taint == false);
+  });
+  const bool tainted = std::ranges::any_of(after, [](const Taint& taint) { return taint.key == kDisruptedTaint; });
+  if (want.disrupted_taint == true && !tainted) after.push_back(disrupted);
+  Json set = Json::object();
+  for (const auto label : {kRegisteredLabel, kInitializedLabel}) {
+    const bool wanted = label == kRegisteredLabel || want.initialized;
+    if (wanted && kube::label(*node, label) != "true") set.set(std::string(label), "true");
   }
-  if (want.disrupted_taint == true)
-    taints.push_back(Json::object({{"key", std::string(kDisruptedTaint)}, {"effect", "NoSchedule"}}));
-  // The version refuses the patch if another client changed the taints in between.
-  Json metadata = Json::object({{"resourceVersion", kube::resource_version_of(*node)}});
-  Json set = Json::object({{std::string(kRegisteredLabel), "true"}});
-  if (want.initialized) set.set(std::string(kInitializedLabel), "true");
-  metadata.set("labels", std::move(set));
-  const Json patch =
-      Json::object({{"metadata", std::move(metadata)}, {"spec", Json::object({{"taints", std::move(taints)}})}});
-  if (const auto done = client_.merge_patch(kube::resources::kNodes, "", want.node, patch); !done) {
-    if (done.error().code != Code::kAborted && done.error().code != Code::kNotFound)
-      log::warn("a node is not updated", {{"node", want.node}, {"error", done.error().to_string()}});
-    return;
-  }
+  const bool differs = after != before || set.size() > 0;
+  if (differs && !patch_node(want.node, *node, after, std::move(set))) return;
   if (want.initialized) labeled_.insert(want.claim);
+}
+
+// The version refuses the patch if another client changed the node in between; the next pass reads it again.
+bool NodeLifecycle::patch_node(const std::string& name, const Json& node, const std::vector<Taint>& taints,
+                               Json labels) {
+  Json list = Json::array();
+  for (const Taint& taint : taints) {
+    const auto known = std::ranges::find_if(node["spec"]["taints"].items(), [&](const Json& one) {
+      return one["key"].string() == taint.key && one["effect"].string() == taint.effect;
+    });
+    list.push_back(known != node["spec"]["taints"].items().end()
+                       ? *known  // with its time
+                       : Json::object({{"key", taint.key}, {"effect", taint.effect}}));
+  }
+  const Json metadata =
+      Json::object({{"resourceVersion", kube::resource_version_of(node)}, {"labels", std::move(labels)}});
+  const auto done = client_.merge_patch(
+      kube::resources::kNodes, "", name,
+      Json::object({{"metadata", metadata}, {"spec", Json::object({{"taints", std::move(list)}})}}));
+  const bool passing = !done && (done.error().code == Code::kAborted || done.error().code == Code::kNotFound);
+  if (!done && !passing) log::warn("a node is not updated", {{"node", name}, {"error", done.error().to_string()}});
+  return done.has_value();
 }
 
 void NodeLifecycle::drain(const Wanted& want) {

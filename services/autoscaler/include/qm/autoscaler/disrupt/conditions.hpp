@@ -37,8 +37,8 @@ struct StartExpectation {
 
 /// Why a node is not initialized, with Karpenter's reason; none = it is.
 ///
-/// Order    the node exists, is ready, has no startup taint, no taint of a node that starts, and has registered every
-///          requested extended resource with an amount above zero.
+/// Order    the node exists; is ready; has no startup taint; no taint of a node that starts. Then every requested extended
+///          resource is registered with an amount above zero.
 /// Source   pkg/controllers/nodeclaim/lifecycle/initialization.go of Karpenter 1.14.
 [[nodiscard]] std::optional<Condition> initialization_gap(const NodeStart& node, const StartExpectation& expected);
 
@@ -61,7 +61,7 @@ struct ConditionInputs {
 /// The conditions of the status, in Karpenter's order. A condition that does not apply is absent.
 ///
 /// Ready    True if Launched, Registered and Initialized are.
-[[nodiscard]] std::vector<Condition> conditions_of(const ConditionInputs& inputs);
+[[nodiscard]] std::vector<Condition> node_claim_conditions(const ConditionInputs& inputs);
 
 /// A condition of a node and since when it has its status.
 struct NodeCondition {
