@@ -51,6 +51,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.last_state = wire::last_state;
   replica->guard(options);
   autoscaler::Options engine_options;
+  engine_options.node_details = true;
   engine_options.strict_min_values = cluster_settings.strict_min_values;
   engine_options.node_price = cluster_settings.node_price;
   autoscaler::apply(chosen.groups, engine_options);

@@ -52,6 +52,7 @@ void read_budgets(const Cursor& at, NodePool& out) {
   using B = DisruptionBudget;
   static const Table<B> table{required(custom<B>("nodes", read_nodes)), text("schedule", &B::schedule),
                               duration("duration", &B::duration), texts("reasons", &B::reasons)};
+  out.budgets.clear();  // an empty list has no limit
   each_item(at, [&](const Cursor& item) {
     B budget;
     read_object(item, table, budget);
@@ -82,9 +83,13 @@ Table<NodePool> node_pool_table(bool beta) {
   Table<NodePool> node{
       required(custom<NodePool>("requirements", read_requirements)),
       list("taints", &NodePool::taints, taint_table()),
-      kept<NodePool>("startupTaints"),
+      list("startupTaints", &NodePool::startup_taints, taint_table()),
       kept<NodePool>("kubelet"),
-      kept<NodePool>("terminationGracePeriod"),
+      custom<NodePool>("terminationGracePeriod",
+                       [](const Cursor& at, NodePool& out) {
+                         Duration grace{0};
+                         if (read_duration(at, grace, false)) out.termination_grace = grace;
+                       }),
       group<NodePool>("nodeClassRef", {required(text("name", &NodePool::node_class)), kept<NodePool>("group"),
                                        kept<NodePool>("kind"), kept<NodePool>("apiVersion")})};
   Table<NodePool> disruption{policy(beta), duration("consolidateAfter", &NodePool::consolidate_after, true),
@@ -93,11 +98,25 @@ Table<NodePool> node_pool_table(bool beta) {
   if (!beta) disruption.push_back(renamed<NodePool>("expireAfter", "spec.template.spec.expireAfter"));
   return with_identity<NodePool>({required(group<NodePool>(
       "spec",
-      {required(group<NodePool>("template", {group<NodePool>("metadata", {labels("labels", &NodePool::labels),
-                                                                          kept<NodePool>("annotations")}),
-                                             required(group<NodePool>("spec", std::move(node)))})),
+      {required(
+           group<NodePool>("template", {group<NodePool>("metadata", {labels("labels", &NodePool::labels),
+                                                                     labels("annotations", &NodePool::annotations)}),
+                                        required(group<NodePool>("spec", std::move(node)))})),
        quantities("limits", &NodePool::limits), integer("weight", &NodePool::weight, 1, 100),
        group<NodePool>("disruption", std::move(disruption)), integer("replicas", &NodePool::replicas, 0, 100'000)}))});
+}
+
+/// A budget of none is written to keep nodes for long jobs, and expiry is often inherited: it ignores budgets.
+void warn_of_expiry(const Cursor& root, bool beta, const NodePool& pool) {
+  const Cursor spec = root.member("spec");
+  const Cursor at = beta ? spec.member("disruption").member("expireAfter")
+                         : spec.member("template").member("spec").member("expireAfter");
+  const bool none_allowed = std::ranges::any_of(pool.budgets, [](const DisruptionBudget& budget) {
+    return (budget.nodes == "0" || budget.nodes == "0%") && budget.schedule.empty() && budget.reasons.empty();
+  });
+  if (!none_allowed || at.value == nullptr || at.value->is_null() || pool.expire_after == Duration::max()) return;
+  at.warn("nodes end at this age, although the budgets of the NodePool allow no disruption: expiry ignores them",
+          "set Never, or keep it if nodes are to be renewed");
 }
 
 Typed read_node_pool(const Cursor& root, std::string_view version) {
@@ -114,6 +133,7 @@ Typed read_node_pool(const Cursor& root, std::string_view version) {
         .warn("is missing; the class \"default\" is used", "name the node class, as an API server demands");
     pool.node_class = "default";
   }
+  warn_of_expiry(root, version == "v1beta1", pool);
   return pool;
 }
 

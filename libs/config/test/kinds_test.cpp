@@ -270,6 +270,17 @@ TEST(Kinds, EachFieldOfANodePoolHasAnEffect) {
   EXPECT_EQ(with("30m", "Never").consolidate_after, Duration::max());
   EXPECT_EQ(with("\"10%\"", "\"3\"").budgets[0].nodes, "3");
   EXPECT_EQ(with("\"10%\"", "\"0\"\n      schedule: 0 9 * * *\n      duration: 8h").budgets[0].duration, 8h);
+  // None listed: Karpenter's default. An empty list: no limit.
+  const std::string budgets = "    budgets:\n    - nodes: \"10%\"\n";
+  EXPECT_EQ(with(budgets, "").budgets.at(0).nodes, "10%");
+  EXPECT_TRUE(with(budgets, "    budgets: []\n").budgets.empty());
+  EXPECT_EQ(pool.termination_grace, std::nullopt);
+  EXPECT_EQ(with("720h", "720h\n      terminationGracePeriod: 30m").termination_grace, 30min);
+  EXPECT_EQ(with("720h", "720h\n      startupTaints:\n      - key: cni\n        effect: NoExecute").startup_taints,
+            (std::vector<Taint>{{"cni", "", "NoExecute"}}));
+  EXPECT_EQ(with("      labels:\n        workload", "      annotations:\n        a: b\n      labels:\n        workload")
+                .annotations,
+            (Labels{{"a", "b"}}));
 
   // The older version: another name of the policy, expiry under disruption.
   std::string beta = replaced(kPool, "karpenter.sh/v1", "karpenter.sh/v1beta1");

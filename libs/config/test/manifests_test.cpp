@@ -83,6 +83,7 @@ TEST(OwnManifests, EachOddityIsAWarningAtItsPlace) {
   }
   EXPECT_EQ(found, (std::vector<std::string>{
                        "localqueue-old-version.yaml:1: apiVersion",
+                       "nodepool-steady-training.yaml:12: spec.template.spec.expireAfter",
                        "nodepool-zonal-serving-v1beta1.yaml:8: spec.template.spec.nodeClassRef",
                        "workloadpriorityclass-hours.yaml:4: spec",
                        "workloadpriorityclass-products.yaml:4: spec",

@@ -61,11 +61,18 @@ class Folder {
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
         p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready, p.expander_priority,
         p.node_resources, p.unready_after);
+    const PoolLifecycle& l = p.lifecycle;
+    all(l.startup_taints, l.annotations, l.expire_after, l.termination_grace, l.template_hash, l.images, l.subnets,
+        l.security_groups);
   }
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
         c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels, c.launch, c.rolled_back,
         c.retry_at, c.interrupted ? 1 : 0);
+    const ClaimLifecycle& l = c.life;
+    all(l.template_hash, l.expire_after, l.termination_grace, l.resources, l.image, l.subnet, l.security_groups,
+        l.initialized ? 1 : 0, l.drift, l.drift_message, l.drifted_since, l.disruption, l.deadline, l.replaces,
+        l.replaced_by);
   }
   void add(const NodeRow& n) {
     all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_requested,
@@ -76,6 +83,20 @@ class Folder {
   void add(const CheckpointTerms& t) { all(t.interval, t.steps, t.quorum, t.expected, t.uri); }
   void add(const WorkloadRow& w) {
     all(w.attempt, w.checkpoints, w.ns, w.kind, w.name, w.type, w.expected, w.checkpoint);
+  }
+  void add(const HoldingPod& p) { all(p.name, p.do_not_disrupt, p.started, p.blocked_by); }
+  void add(const NodeDetails& d) {
+    all(d.instance, d.taints, d.capacity, d.allocatable, d.do_not_disrupt ? 1 : 0, d.serves ? 1 : 0, d.unhealthy,
+        d.repair_at, d.holding);
+  }
+  void add(const LaunchFault& f) { all(f.count, f.reason, f.until); }
+  void add(const DriftBackOff& b) { all(b.failures, b.until, b.reason); }
+  void add(const Buffer& b) { all(b.name, b.pods, b.explanation); }
+  void add(const PriceAdjustment& a) { all(a.percent ? 1 : 0, a.amount); }
+  void add(const Overlay& o) {
+    all(o.name, o.weight, o.price ? o.price->nano() : -1, o.adjustment ? 1 : 0,
+        o.adjustment.value_or(PriceAdjustment{}), o.capacity);
+    for (const auto& [key, requirement] : o.requirements.by_key()) add(requirement);
   }
   void add(const OwnerRow& o) { all(o.ours, o.owner); }
   void add(const PodSet& set) {

@@ -3,8 +3,11 @@
 
 #include "evaluation.hpp"
 #include "parts.hpp"
+#include "qm/autoscaler/disrupt/disrupt.hpp"
 #include "qm/base/assert.hpp"
 #include "tables.hpp"
+
+#include <algorithm>
 
 namespace qm::autoscaler {
 
@@ -16,6 +19,20 @@ std::string_view name_of(ClaimState state) {
 std::string_view name_of(Refusal refusal) {
   constexpr std::string_view names[] = {"capacity", "type", "zone", "market", "account", "offering", "launch"};
   return names[static_cast<int>(refusal)];
+}
+
+bool Claim::evicts_pods() const {
+  return state == ClaimState::kDraining && !life.disruption.empty() &&
+         life.disruption != name_of(DisruptionCause::kEmpty);
+}
+
+bool InstanceType::covers(const InstanceType& other) const {
+  const bool extends = std::ranges::all_of(other.extended, [&](const auto& amount) {
+    const auto own = extended.find(amount.first);
+    return own != extended.end() && own->second >= amount.second;
+  });
+  return gpus >= other.gpus && (other.gpus == 0 || gpu_product == other.gpu_product) && cpu_milli >= other.cpu_milli &&
+         memory_bytes >= other.memory_bytes && pods >= other.pods && extends;
 }
 
 Engine::Engine(std::vector<InstanceType> catalog, Options options) : parts_(std::make_unique<EngineParts>(options)) {
@@ -30,6 +47,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   state.out = {};
   state.changed_claims.clear();
   state.more_launches = false;
+  state.disruptions_at.reset();
   state.needs.trim();
   for (const auto& command : batch) std::visit([this](const auto& c) { parts_->observations.apply(c); }, command);
   Evaluation(*parts_).run();
@@ -53,6 +71,7 @@ std::vector<std::string> Engine::explain(Instant now, std::size_t most, const Se
   return parts_->explanation.explain(now, most, sees);
 }
 std::string Engine::namespace_of(const WorkloadUid& uid) const { return parts_->facts.namespace_of(uid); }
+std::map<std::string, BufferState> Engine::buffers() const { return parts_->headroom.buffers(); }
 std::map<std::string, std::int64_t> Engine::replicas() const { return parts_->static_pools.replicas(); }
 
 }  // namespace qm::autoscaler

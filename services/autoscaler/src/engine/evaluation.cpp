@@ -7,6 +7,9 @@
 namespace qm::autoscaler {
 
 void Evaluation::run() {
+  state_.overlays.clear();
+  for (const auto& [name, overlay] : state_.tables.overlays) state_.overlays.push_back(overlay);
+  state_.overlays = ordered(std::move(state_.overlays)).accepted;
   parts_.gang_launches.match_unclaimed();
   parts_.retirement.join_nodes();
   parts_.retirement.time_out();
@@ -19,9 +22,14 @@ void Evaluation::run() {
   parts_.schedules.order_due();
   parts_.retirement.end_drained();
   parts_.gang_launches.roll_back_partial();
+  parts_.drift.update();
   parts_.static_pools.keep_replicas();
   parts_.launches.cover_demand();
-  parts_.retirement.retire_empty();
+  parts_.headroom.keep_buffers();
+  parts_.retirement.retire_surplus();
+  parts_.disruptions.follow_replacements();
+  parts_.disruptions.disrupt();
+  parts_.disruptions.empty_nodes();
   parts_.groups.size_groups();
   for (const auto& name : state_.changed_claims) {
     if (const Claim* row = state_.tables.claims.find(name)) state_.out.instances.push_back({name, *row, false});
@@ -42,18 +50,8 @@ std::optional<Instant> Evaluation::next_timer() const {
       case ClaimState::kLaunched:
         if (!c.pool.empty()) consider(c.changed + state_.options.registration);
         break;
-      case ClaimState::kReady: {
-        const Pool* pool = state_.tables.pools.find(c.pool);
-        const NodeRow* node = pool == nullptr ? nullptr : parts_.facts.node_of(c);
-        if (node != nullptr && node->empty_since) {
-          consider(*node->empty_since + idle_time(*pool, *node));
-          // A budget with a schedule begins or ends at a minute.
-          const bool scheduled =
-              std::ranges::any_of(pool->budgets, [](const Budget& budget) { return !budget.schedule.empty(); });
-          if (scheduled) consider(std::chrono::ceil<std::chrono::minutes>(state_.now + std::chrono::microseconds(1)));
-        }
-        break;
-      }
+      case ClaimState::kReady:
+        break;  // see disruptions_at
       case ClaimState::kDraining:
         consider(c.changed + state_.options.settle);
         break;
@@ -86,6 +84,8 @@ std::optional<Instant> Evaluation::next_timer() const {
   if (const auto partial = parts_.gang_launches.next_timer()) consider(*partial);
   if (const auto delayed = ScaleDownDelay(state_).until()) consider(*delayed);
   if (state_.more_launches) consider(state_.now + std::chrono::seconds(1));
+  for (const auto& [key, fault] : state_.tables.launch_faults) consider(fault.until);
+  if (state_.disruptions_at) consider(*state_.disruptions_at);
   return next;
 }
 

@@ -63,6 +63,8 @@ std::vector<std::string> Explanation::explain(Instant now, std::size_t most, con
     if (!pool.not_ready.empty()) lines.push_back(fmt::format("NodePool {} is not ready: {}", name, pool.not_ready));
   }
   static_pools_.explain_replicas(lines);
+  disruptions_.explain_held(lines, now);
+  headroom_.explain_buffers(lines);
   return lines;
 }
 

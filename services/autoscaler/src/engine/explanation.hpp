@@ -1,6 +1,8 @@
 #pragma once
 #include "checkpoints/schedules.hpp"
 #include "facts.hpp"
+#include "instances/disruptions.hpp"
+#include "instances/headroom.hpp"
 #include "launch/capacity_markets.hpp"
 #include "launch/offers.hpp"
 #include "launch/static_pools.hpp"
@@ -15,16 +17,19 @@ namespace qm::autoscaler {
 class Explanation {
  public:
   Explanation(const State& state, const Facts& facts, const Offers& offers, const StaticPools& static_pools,
-              const CapacityMarkets& markets, const Schedules& schedules)
+              const CapacityMarkets& markets, const Schedules& schedules, const Disruptions& disruptions,
+              const Headroom& headroom)
       : tables_(state.tables),
         facts_(facts),
         offers_(offers),
         static_pools_(static_pools),
         markets_(markets),
-        schedules_(schedules) {}
+        schedules_(schedules),
+        disruptions_(disruptions),
+        headroom_(headroom) {}
 
   /// One line for each pending gang, one for each gang with periodic checkpoints, then one for each static pool without
-  /// its number of instances. With `sees`, only gangs in the namespaces for which it returns true.
+  /// its number of instances and each held node. With `sees`, only gangs in the namespaces for which it returns true.
   [[nodiscard]] std::vector<std::string> explain(Instant now, std::size_t most = SIZE_MAX, const Sees& sees = {}) const;
 
  private:
@@ -37,6 +42,8 @@ class Explanation {
   const StaticPools& static_pools_;
   const CapacityMarkets& markets_;
   const Schedules& schedules_;
+  const Disruptions& disruptions_;
+  const Headroom& headroom_;
 };
 
 }  // namespace qm::autoscaler

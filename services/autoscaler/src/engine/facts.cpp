@@ -32,6 +32,39 @@ const NodeRow* Facts::node_of(const Claim& claim) const {
   return node->instance.empty() || node->instance == claim.instance ? node : nullptr;
 }
 
+const NodeDetails* Facts::details_of(const Claim& claim) const {
+  const NodeDetails* details = claim.node.empty() ? nullptr : tables_.node_details.find(claim.node);
+  if (details == nullptr) return nullptr;
+  return details->instance.empty() || details->instance == claim.instance ? details : nullptr;
+}
+
+std::optional<Condition> Facts::start_gap(const Claim& claim) const {
+  const NodeRow* node = node_of(claim);
+  const NodeDetails* details = details_of(claim);
+  const Pool* pool = tables_.pools.find(claim.pool);
+  NodeStart start{node != nullptr, node != nullptr && node->ready, {}, {}};
+  if (!state_.options.node_details) return initialization_gap(start, {});
+  if (details == nullptr) return initialization_gap({}, {});
+  start.taints = details->taints;
+  start.allocatable = details->allocatable;
+  return initialization_gap(
+      start, {pool == nullptr ? std::vector<Taint>{} : pool->lifecycle.startup_taints, claim.life.resources});
+}
+
+const LaunchFault* Facts::fault(const std::string& type, const Pool& pool) const {
+  if (!pool.group.empty()) return nullptr;  // its launch template determines the image
+  const auto& rows = tables_.launch_faults.rows();
+  const LaunchFault* worst = nullptr;
+  for (auto it = rows.lower_bound({type, ""}); it != rows.end() && it->first.first == type; ++it) {
+    const auto& images = pool.lifecycle.images;
+    const bool same = it->first.second.empty() || images.empty() ||
+                      std::find(images.begin(), images.end(), it->first.second) != images.end();
+    if (same && it->second.until > state_.now && (worst == nullptr || it->second.count > worst->count))
+      worst = &it->second;
+  }
+  return worst;
+}
+
 bool Facts::doomed(const Claim& c) const {
   const NodeRow* node = tables_.nodes.find(c.node);
   return node != nullptr && (node->instance.empty() || node->instance == c.instance) &&
@@ -72,6 +105,14 @@ std::map<std::string, Usage> Facts::usage() const {
   for (const auto& [name, c] : tables_.claims) {
     if (c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
     if (const InstanceType* t = type(c.type)) out[c.pool].add(*t, 1);
+  }
+  return out;
+}
+
+std::set<ClaimName> Facts::planned() const {
+  std::set<ClaimName> out;
+  for (const auto& [uid, plan] : tables_.plans) {
+    if (plan.promised_attempt > 0 && tables_.demand.contains(uid)) out.insert(plan.claims.begin(), plan.claims.end());
   }
   return out;
 }

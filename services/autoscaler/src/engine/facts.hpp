@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace qm::autoscaler {
@@ -18,6 +19,12 @@ class Facts {
   /// The node of the claim's instance, once placement has published it. Names of instances are reused: the instance id
   /// decides.
   [[nodiscard]] const NodeRow* node_of(const Claim& claim) const;
+  /// The details of that node.
+  [[nodiscard]] const NodeDetails* details_of(const Claim& claim) const;
+  /// Why the claim's node is not initialized; none = it is.
+  [[nodiscard]] std::optional<Condition> start_gap(const Claim& claim) const;
+  /// The fault that instances of the type in the pool, with one of its images, had when they were launched recently.
+  [[nodiscard]] const LaunchFault* fault(const std::string& type, const Pool& pool) const;
   /// The owner of the instances for this workload, if that is not this autoscaler.
   [[nodiscard]] const OwnerRow* other_owner(const DemandUpdated::Item& item) const;
   /// Whether this autoscaler owns the capacity of any namespace.
@@ -39,6 +46,8 @@ class Facts {
   [[nodiscard]] Allowance budget(const Pool& pool, std::int64_t nodes) const;
   /// Interruptions and running time of spot instances, by type and zone, until `now`.
   [[nodiscard]] std::map<std::pair<std::string, std::string>, checkpoint::Hazard> hazards(Instant now) const;
+  /// Claims that pending gangs were promised: an empty one waits for the rest of its gang.
+  [[nodiscard]] std::set<ClaimName> planned() const;
   /// What the instances of each pool use of its limits.
   [[nodiscard]] std::map<std::string, Usage> usage() const;
 

@@ -17,6 +17,17 @@ bool put(Table<Key, Row>& table, const Key& key, const Row& row) {
   return true;
 }
 
+/// Writes all rows; others are deleted.
+template <class Key, class Row>
+void put_all(Table<Key, Row>& table, const std::map<Key, Row>& rows) {
+  std::vector<Key> over;
+  for (const auto& [key, row] : table) {
+    if (!rows.contains(key)) over.push_back(key);
+  }
+  for (const auto& key : over) table.erase(key);
+  for (const auto& [key, row] : rows) put(table, key, row);
+}
+
 }  // namespace
 
 void Observations::apply(const PoolsApplied& c) {
@@ -191,6 +202,26 @@ void Observations::apply(const DaemonSetsUpdated& c) {
   for (const auto& [name, set] : rows) put(tables_.daemon_sets, name, *set);
 }
 
+void Observations::apply(const BuffersApplied& c) {
+  std::map<std::string, Buffer> rows;
+  for (const auto& buffer : c.buffers) rows[buffer.name] = buffer;
+  put_all(tables_.buffers, rows);
+}
+
+void Observations::apply(const OverlaysApplied& c) {
+  std::map<std::string, Overlay> rows;
+  for (const auto& overlay : c.overlays) rows[overlay.name] = overlay;
+  put_all(tables_.overlays, rows);
+}
+
+void Observations::apply(const NodeDetailsUpdated& c) {
+  if (!c.gone) {
+    put(tables_.node_details, c.node, c.details);
+  } else if (tables_.node_details.contains(c.node)) {
+    tables_.node_details.erase(c.node);
+  }
+}
+
 void Observations::apply(const SaveRequested& c) {
   if (!c.over) {
     put(tables_.saves, c.id, SaveRow{c.node, c.reason, c.until});
@@ -237,6 +268,9 @@ void Observations::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimNam
   row.instance = fact.id;
   row.node = fact.node;
   row.launched = fact.launched;
+  if (!fact.image.empty()) row.life.image = fact.image;
+  if (!fact.subnet.empty()) row.life.subnet = fact.subnet;
+  if (!fact.security_groups.empty()) row.life.security_groups = fact.security_groups;
   row.missing_since.reset();
   ClaimState next = row.state;
   if (fact.stopped) {

@@ -37,6 +37,9 @@ class Observations {
   void apply(const SaveRequested& c);
   void apply(const DaemonSetsUpdated& c);
   void apply(const InstanceNoticeUpdated& c);
+  void apply(const NodeDetailsUpdated& c);
+  void apply(const BuffersApplied& c);
+  void apply(const OverlaysApplied& c);
 
  private:
   void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);

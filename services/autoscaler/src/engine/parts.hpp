@@ -2,7 +2,10 @@
 #include "checkpoints/orders.hpp"
 #include "checkpoints/schedules.hpp"
 #include "explanation.hpp"
+#include "instances/disruptions.hpp"
+#include "instances/drift.hpp"
 #include "instances/groups.hpp"
+#include "instances/headroom.hpp"
 #include "instances/retirement.hpp"
 #include "instances/spot.hpp"
 #include "launch/capacity_markets.hpp"
@@ -32,14 +35,17 @@ struct EngineParts {
 
   Schedules schedules{state, facts, orders};
   Spot spot{state, facts, claims, orders};
+  Drift drift{state, facts, claims};
+  Disruptions disruptions{state, facts, claims, offers, orders};
   StaticPools static_pools{state, facts, claims, offers};
   GangLaunches gang_launches{state, facts, claims};
   JointPlanner joint{state, new_nodes, offers};
   Launches launches{state, facts, claims, offers, plans, new_nodes, markets, gang_launches, joint};
   Retirement retirement{state, facts, claims, static_pools};
+  Headroom headroom{state, facts, claims, offers, new_nodes};
   Groups groups{state};
 
-  Explanation explanation{state, facts, offers, static_pools, markets, schedules};
+  Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom};
 };
 
 }  // namespace qm::autoscaler

@@ -3,9 +3,11 @@
 #include "qm/autoscaler/engine.hpp"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace qm::autoscaler {
 
@@ -21,8 +23,11 @@ struct State {
   // The running step.
   Instant now{};
   Output out;
-  std::set<ClaimName> changed_claims;  ///< to publish
-  bool more_launches = false;          ///< further instances are launched a moment later
+  std::set<ClaimName> changed_claims;     ///< to publish
+  bool more_launches = false;             ///< further instances are launched a moment later
+  std::set<ClaimName> headroom;           ///< nodes that cover CapacityBuffers
+  std::vector<Overlay> overlays;          ///< of the tables, in the order in which they apply
+  std::optional<Instant> disruptions_at;  ///< the next time at which disruptions depend on time alone
 };
 
 }  // namespace qm::autoscaler

@@ -12,6 +12,7 @@ void for_each_table(T& t, Fn&& fn) {
       fn(t.saves), fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes), fn(t.daemon_sets), fn(t.owners),
       fn(t.unclaimed);
   fn(t.checkpoints), fn(t.schedules), fn(t.hazards), fn(t.instance_notices);
+  fn(t.node_details), fn(t.launch_faults), fn(t.drift_back_offs), fn(t.buffers), fn(t.overlays);
 }
 
 /// Digest of all rows, to compare two histories. One pass over the tables.

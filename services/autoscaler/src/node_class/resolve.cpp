@@ -121,6 +121,24 @@ std::string words_of(const NodeClassTerm& term) {
   return fmt::format("{}", fmt::join(parts, " and "));
 }
 
+ClassResources resources_of(const ResolvedClass& resolved) {
+  ClassResources out;
+  std::set<std::pair<std::string, Accelerator>> covered;
+  for (const ResolvedImage& one : resolved.images) {
+    const auto accelerators = one.accelerators.empty()
+                                  ? std::vector{Accelerator::kNone, Accelerator::kNvidia, Accelerator::kNeuron}
+                                  : one.accelerators;
+    bool first = false;
+    for (const Accelerator accelerator : accelerators)
+      first |= covered.emplace(one.image.architecture, accelerator).second;
+    if (first) out.images.push_back(one.image.id);
+  }
+  for (const auto& one : resolved.subnets) out.subnets.push_back(one.id);
+  for (const auto& one : resolved.security_groups) out.security_groups.push_back(one.id);
+  for (auto* ids : {&out.images, &out.subnets, &out.security_groups}) std::ranges::sort(*ids);
+  return out;
+}
+
 ResolvedClass resolve(const NodeClass& node_class, const Inventory& inventory, std::string_view kubernetes_version) {
   ResolvedClass out;
   out.node_class = node_class;

@@ -3,6 +3,7 @@
 #include "qm/autoscaler/cluster.hpp"
 
 #include "qm/base/log.hpp"
+#include "rows.hpp"
 
 namespace qm::autoscaler {
 
@@ -13,7 +14,14 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
       options_(std::move(options)),
       scaling_(client, {"scaling", options_.settings.scaling, kube::other_controllers_of("scaling")}),
       pools_(client, options_.pools),
-      daemon_sets_(client) {
+      daemon_sets_(client),
+      nodes_(client),
+      lifecycle_(client,
+                 [&host](const auto& use) { host.read([&](const service::Shell& shell) { use(engine_of(shell)); }); },
+                 clock, {options_.settings.driver == Driver::kEc2}),
+      overlays_(client, clock),
+      buffers_(client, clock),
+      pool_status_(client, clock) {
   if (options_.settings.driver == Driver::kKarpenter)
     claims_ = std::make_unique<ClaimWatch>(client, clock, options_.shard, options_.on_node_claims);
   if (options_.settings.alone)
@@ -40,6 +48,11 @@ void Cluster::start() {
   }
   scaling_.start();
   daemon_sets_.start();
+  host_.read([&](const service::Shell& shell) { nodes_.restore(engine_of(shell).tables()); });
+  nodes_.start();
+  lifecycle_.start();
+  overlays_.start();
+  buffers_.start();
   pools_.start();
   if (claims_) claims_->start();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -50,12 +63,17 @@ void Cluster::stop() {
   if (observer_) observer_->stop();
   if (claims_) claims_->stop();
   pools_.stop();
+  buffers_.stop();
+  overlays_.stop();
+  lifecycle_.stop();
+  nodes_.stop();
   daemon_sets_.stop();
   scaling_.stop();
 }
 
 bool Cluster::synced() const {
-  return scaling_.known() && pools_.synced() && (options_.classes == nullptr || options_.classes->settled()) &&
+  return scaling_.known() && pools_.synced() && nodes_.synced() && overlays_.synced() && buffers_.synced() &&
+         (options_.classes == nullptr || options_.classes->settled()) &&
          (options_.priorities == nullptr || options_.priorities->synced()) && (!claims_ || claims_->synced()) &&
          (!observer_ || observer_->synced());
 }
@@ -91,10 +109,20 @@ void Cluster::publish_pools(const std::stop_token& stop) {
   if (!pools || (options_.classes != nullptr && !options_.classes->settled())) return;
   if (options_.priorities != nullptr && !options_.priorities->synced()) return;
   if (options_.priorities != nullptr) options_.priorities->rank(*pools);
+  pool_faults_.clear();
   for (Pool& pool : *pools) {
     if (options_.groups.unready > Duration::zero()) pool.unready_after = options_.groups.unready;
-    if (options_.classes != nullptr && pool.group.empty() && pool.not_ready.empty())
-      pool.not_ready = options_.classes->why_not_ready(pool.node_class.empty() ? "default" : pool.node_class);
+    PoolFaults& faults = pool_faults_[pool.name];
+    faults.validation = pool.not_ready;
+    if (options_.settings.driver == Driver::kKarpenter) pool.lifecycle.template_hash.clear();  // Karpenter finds drift
+    if (options_.classes == nullptr || !pool.group.empty()) continue;
+    const std::string node_class = pool.node_class.empty() ? "default" : pool.node_class;
+    faults.node_class = options_.classes->why_not_ready(node_class);
+    if (pool.not_ready.empty()) pool.not_ready = faults.node_class;
+    auto resources = options_.classes->resources(node_class);
+    pool.lifecycle.images = std::move(resources.images);
+    pool.lifecycle.subnets = std::move(resources.subnets);
+    pool.lifecycle.security_groups = std::move(resources.security_groups);
   }
   auto in = pools_input(*pools);
   if (published_pools_ == in.bytes && !published_pools_.empty()) return;
@@ -102,6 +130,31 @@ void Cluster::publish_pools(const std::stop_token& stop) {
   log::info("NodePools", {{"count", pools->size()}});
   submit_input(std::move(in), stop);
   if (published_pools_.empty()) published_pools_ = "none";
+}
+
+void Cluster::publish_capacity_objects(const std::stop_token& stop) {
+  const auto publish = [&](const char* name, std::string bytes, std::string& published) {
+    if (bytes == published) return;
+    published = bytes;
+    service::Input in;
+    in.name = name;
+    in.bytes = std::move(bytes);
+    submit_input(std::move(in), stop);
+  };
+  if (const auto overlays = overlays_.overlays()) publish("overlays", overlays_bytes(*overlays), published_overlays_);
+  if (const auto buffers = buffers_.buffers()) publish("buffers", buffers_bytes(*buffers), published_buffers_);
+}
+
+// With Karpenter as the driver the status of NodePools is its own.
+void Cluster::write_status() {
+  std::map<std::string, BufferState> buffers;
+  std::map<std::string, PoolStatus::Status> pools;
+  host_.read([&](const service::Shell& shell) {
+    buffers = engine_of(shell).buffers();
+    pools = PoolStatus::status_of(engine_of(shell), pool_faults_);
+  });
+  buffers_.write_status(buffers);
+  if (options_.settings.driver == Driver::kEc2) pool_status_.write(pools);
 }
 
 // Writes one Event to each namespace whose workloads have another owner, with its name.
@@ -133,7 +186,10 @@ void Cluster::run(const std::stop_token& stop) {
         submit_input(std::move(in), stop);
       }
     }
+    publish_capacity_objects(stop);
     publish_pools(stop);
+    // Before the nodes: a node that is ready is known to be initialized or not.
+    for (auto& in : nodes_.changes()) submit_input(std::move(in), stop);
     if (claims_) {
       for (const auto& claim : claims_->lost()) {
         service::Input in;
@@ -149,6 +205,7 @@ void Cluster::run(const std::stop_token& stop) {
     }
     if (std::chrono::steady_clock::now() >= report_at) {
       report();
+      write_status();
       report_at = std::chrono::steady_clock::now() + 1s;
     }
     std::this_thread::sleep_for(200ms);

@@ -1,3 +1,4 @@
+#include "json_values.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/wire/encode.hpp"
@@ -139,6 +140,18 @@ Result<std::vector<Command>> look(const service::Input& in) {
     QM_ASSIGN(auto sets, daemon_sets_from_bytes(in.bytes));
     return std::vector<Command>{DaemonSetsUpdated{std::move(sets)}};
   }
+  if (in.name == "buffers") {
+    QM_ASSIGN(auto update, buffers_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(update)};
+  }
+  if (in.name == "overlays") {
+    QM_ASSIGN(auto update, overlays_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(update)};
+  }
+  if (in.name == "node.details") {
+    QM_ASSIGN(auto update, node_details_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(update)};
+  }
   if (in.name == "pods.waiting") {
     QM_ASSIGN(auto update, demand_from_bytes(in.bytes));
     return std::vector<Command>{std::move(update)};
@@ -174,11 +187,11 @@ Result<std::vector<Command>> look(const service::Input& in) {
   if (in.name == "instances") {
     InstancesListed out;
     for (const auto& i : seen.items()) {
-      out.instances.push_back({InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["pool"].string(),
-                               i["type"].string(), i["zone"].string(),
-                               i["spot"].boolean() ? Market::kSpot : Market::kOnDemand, NodeName(i["node"].string()),
-                               from_micros(i["launched_us"].integer()), some_instant(i["stopped_us"].integer()),
-                               i["group"].string(), i["launch"].string()});
+      out.instances.push_back(
+          {InstanceId(i["id"].string()), ClaimName(i["claim"].string()), i["pool"].string(), i["type"].string(),
+           i["zone"].string(), i["spot"].boolean() ? Market::kSpot : Market::kOnDemand, NodeName(i["node"].string()),
+           from_micros(i["launched_us"].integer()), some_instant(i["stopped_us"].integer()), i["group"].string(),
+           i["launch"].string(), i["image"].string(), i["subnet"].string(), texts_of(i["security_groups"])});
     }
     return std::vector<Command>{std::move(out)};
   }
@@ -235,6 +248,23 @@ pb::InstanceState state_of(ClaimState s) {
     default:
       return pb::INSTANCE_RUNNING;
   }
+}
+
+/// What a NodeClaim has of the life of its node.
+Json launch_lifecycle(const LaunchIntent& l) {
+  Json startup_taints = Json::array(), annotations = Json::object(), resources = Json::array();
+  for (const auto& t : l.pool.lifecycle.startup_taints)
+    startup_taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
+  for (const auto& [key, value] : l.pool.lifecycle.annotations) annotations.set(key, value);
+  for (const auto& name : l.row.life.resources) resources.push_back(name);
+  Json out = Json::object({{"startup_taints", std::move(startup_taints)},
+                           {"annotations", std::move(annotations)},
+                           {"resources", std::move(resources)},
+                           {"hash", l.row.life.template_hash}});
+  const auto seconds_of = [](Duration d) { return std::chrono::duration_cast<std::chrono::seconds>(d).count(); };
+  if (l.row.life.expire_after) out.set("expire_after_s", seconds_of(*l.row.life.expire_after));
+  if (l.row.life.termination_grace) out.set("termination_grace_s", seconds_of(*l.row.life.termination_grace));
+  return out;
 }
 
 // The prefix of an event's reason while the instance runs and its termination is requested.
@@ -301,6 +331,7 @@ void Codec::encode_launches(const Output& out, service::Effects& effects) const 
                                  {"labels", std::move(labels)},
                                  {"taints", std::move(taints)},
                                  {"class", l.pool.node_class},
+                                 {"lifecycle", launch_lifecycle(l)},
                                  {"reason", l.row.reason}});
     if (gang) {
       payload.set("launch", l.row.launch);
@@ -401,7 +432,8 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     Json payload = Json::object({{"claim", t.claim.value()}, {"instance", t.instance.value()}, {"group", t.group}});
     // If another scheduler binds pods, a workload may be bound until the last moment: the executor checks.
     const Claim* claim = engine.tables().claims.find(t.claim);
-    if (alone_ && claim != nullptr) payload.set("node", claim->node.value());
+    const bool forced = claim != nullptr && claim->life.deadline && *claim->life.deadline <= t.asked;
+    if (alone_ && claim != nullptr && !forced) payload.set("node", claim->node.value());
     // The time distinguishes a repeated decision from one that is executed twice.
     effects.intents.push_back({fmt::format("terminate/{}/{}", t.claim, micros(t.asked)), "instance.terminate",
                                t.group.empty() ? t.claim.value() : "group/" + t.group, 0, payload.dump()});

@@ -4,6 +4,7 @@
 //   gang: NodeClaims -> one request for n instances -> a tag with its claim for each -> statuses -> the outcome
 //         fewer than n came -> they are terminated, the NodeClaims deleted -> the outcome is a refusal
 //   A crash at any step repeats the intent from the start: every step finds what it has done.
+#include "instances/node_claim.hpp"
 #include "qm/autoscaler/gang_launch/launch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
@@ -93,7 +94,8 @@ tl::unexpected<Error> again(const Error& error) {
 }  // namespace
 
 Status Executor::create_node_claim(const Json& want, const std::string& claim) {
-  auto created = kube_.create(kube::resources::kNodeClaims, "", node_claim(want, claim, shard_));
+  auto created =
+      kube_.create(kube::resources::kNodeClaims, "", with_lifecycle(node_claim(want, claim, shard_), want, driver_));
   if (created || created.error().code == Code::kAlreadyExists) return {};
   // Missing permissions are final for the claim: its reason shows them, and the demand is planned again after a
   // back-off.
@@ -162,6 +164,7 @@ Result<cloud::InstanceRequest> Executor::request_for(const Json& want) const {
   for (const auto& [key, value] : want["labels"].members()) planned.labels[key] = value.string();
   for (const Json& taint : want["taints"].items())
     planned.taints.push_back({taint["key"].string(), taint["value"].string(), taint["effect"].string()});
+  for (Taint& taint : starting_taints(want)) planned.taints.push_back(std::move(taint));
   QM_ASSIGN(auto request, parameters_(class_of(want), planned));
   request.count = static_cast<int>(planned.count);
   request.tags[std::string(kOwnerTag)] = shard_;

@@ -224,6 +224,12 @@ std::string NodeClassWatch::why_not_ready(const std::string& node_class) const {
   return e.resolved.faults.empty() ? std::string() : e.resolved.faults.front().message;
 }
 
+ClassResources NodeClassWatch::resources(const std::string& node_class) const {
+  const std::scoped_lock lock(mutex_);
+  const auto entry = entries_.find(node_class);
+  return entry == entries_.end() || !entry->second.known ? ClassResources{} : resources_of(entry->second.resolved);
+}
+
 Result<cloud::InstanceRequest> NodeClassWatch::launch_parameters(const std::string& node_class,
                                                                  const PlannedInstance& planned) {
   if (auto why = why_not_ready(node_class); !why.empty()) {

@@ -1,6 +1,7 @@
 // Converts NodePools to the engine's form.
 #include "qm/autoscaler/columns/columns.hpp"
 #include "qm/autoscaler/shell.hpp"
+#include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "qm/config/typed.hpp"
@@ -60,6 +61,34 @@ void fill_columns(const config::NodePool& from, Pool& p) {
     log::warn("a NodePool is not ready; nothing is launched from it", {{"pool", p.name}, {"reason", p.not_ready}});
 }
 
+/// The static fields of the template, of which Karpenter keeps a hash too: a change of one of them is drift. Requirements
+/// are not among them: a node is drifted if they do not allow it any more.
+std::string hash_of_template(const config::NodePool& from) {
+  const auto text_of_duration = [](std::optional<Duration> d) { return d ? fmt::format("{}", d->count()) : "Never"; };
+  Json taints = Json::array(), startup_taints = Json::array(), labels = Json::object(), annotations = Json::object();
+  for (const Taint& taint : from.taints) taints.push_back(text_of(taint));
+  for (const Taint& taint : from.startup_taints) startup_taints.push_back(text_of(taint));
+  for (const auto& [key, value] : from.labels) labels.set(key, value);
+  for (const auto& [key, value] : from.annotations) annotations.set(key, value);
+  const auto expires = from.expire_after == Duration::max() ? std::nullopt : std::optional(from.expire_after);
+  const std::string text =
+      Json::array({std::move(labels), std::move(annotations), std::move(taints), std::move(startup_taints),
+                   from.node_class, text_of_duration(expires), text_of_duration(from.termination_grace)})
+          .dump();
+  constexpr std::size_t kDigits = 16;
+  return sha256_hex(text).substr(0, kDigits);
+}
+
+PoolLifecycle lifecycle_from(const config::NodePool& from) {
+  PoolLifecycle out;
+  out.startup_taints = from.startup_taints;
+  out.annotations = from.annotations;
+  if (from.expire_after != Duration::max()) out.expire_after = from.expire_after;
+  out.termination_grace = from.termination_grace;
+  out.template_hash = hash_of_template(from);
+  return out;
+}
+
 }  // namespace
 
 Pool pool_from(const config::NodePool& from) {
@@ -83,6 +112,7 @@ Pool pool_from(const config::NodePool& from) {
     if (!own_field) p.other_limits[resource] = limit.units();
   }
   p.replicas = from.replicas;
+  p.lifecycle = lifecycle_from(from);
   fill_columns(from, p);
   warn_of_unknown_types(from);
   return p;

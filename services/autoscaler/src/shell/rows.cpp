@@ -1,5 +1,6 @@
 #include "rows.hpp"
 
+#include "instances/lifecycle_rows.hpp"
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "state/autoscaler_state.pb.h"
@@ -58,16 +59,7 @@ st::Pool message(const Pool& p) {
   row.set_group(p.group);
   row.set_node_class(p.node_class);
   for (const auto& z : p.not_zones) row.add_not_zones(z);
-  for (const auto& r : p.rules) {
-    auto* rule = row.add_rules();
-    rule->set_key(r.key);
-    rule->set_listed(r.op() == Operator::kIn);
-    for (const auto& v : r.values) rule->add_values(v);
-    if (r.gte) rule->set_at_least(*r.gte);
-    if (r.lte) rule->set_at_most(*r.lte);
-    rule->set_required(!r.allows_absence());
-    rule->set_absent(r.op() == Operator::kDoesNotExist);
-  }
+  for (const auto& r : p.rules) *row.add_rules() = message(r);
   if (p.limit_nodes >= 0) row.set_limit_nodes(p.limit_nodes);
   if (p.replicas >= 0) row.set_replicas(p.replicas);
   for (const auto& [resource, limit] : p.other_limits) (*row.mutable_other_limits())[resource] = limit;
@@ -83,6 +75,7 @@ st::Pool message(const Pool& p) {
   if (p.expander_priority) row.set_expander_priority(*p.expander_priority);
   for (const auto& [resource, amount] : p.node_resources) (*row.mutable_node_resources())[resource] = amount;
   if (p.unready_after) row.set_unready_after_us(p.unready_after->count());
+  *row.mutable_lifecycle() = message(p.lifecycle);
   return row;
 }
 
@@ -103,20 +96,13 @@ Pool pool_of(const st::Pool& row) {
   p.group = row.group();
   p.node_class = row.node_class();
   p.not_zones.assign(row.not_zones().begin(), row.not_zones().end());
-  for (const auto& r : row.rules()) {
-    Requirement rule;
-    rule.key = r.key();
-    rule.complement = !r.listed() && !r.absent();
-    if (!r.absent()) rule.values.assign(r.values().begin(), r.values().end());
-    if (r.has_at_least() && rule.complement) rule.gte = r.at_least();
-    if (r.has_at_most() && rule.complement) rule.lte = r.at_most();
-    p.rules.push_back(std::move(rule));
-  }
+  for (const auto& r : row.rules()) p.rules.push_back(requirement_of(r));
   if (row.has_limit_nodes()) p.limit_nodes = row.limit_nodes();
   if (row.has_replicas()) p.replicas = row.replicas();
   p.other_limits.insert(row.other_limits().begin(), row.other_limits().end());
   p.min_values.insert(row.min_values().begin(), row.min_values().end());
   p.not_ready = row.not_ready();
+  p.lifecycle = lifecycle_of(row.lifecycle());
   for (const auto& b : row.budgets())
     p.budgets.push_back({b.nodes(), b.schedule(), Duration(b.duration_us()), {b.reasons().begin(), b.reasons().end()}});
   if (row.has_expander_priority()) p.expander_priority = row.expander_priority();
@@ -147,6 +133,7 @@ std::string bytes(const Claim& c) {
   row.set_rolled_back(c.rolled_back);
   row.set_retry_at_us(us_or_zero(c.retry_at));
   row.set_interrupted(c.interrupted);
+  *row.mutable_life() = message(c.life);
   return wire::encode(row);
 }
 
@@ -172,6 +159,9 @@ Claim claim_of(const st::Claim& row) {
   c.rolled_back = row.rolled_back();
   c.retry_at = instant_or_none(row.retry_at_us());
   c.interrupted = row.interrupted();
+  c.life = lifecycle_of(row.life());
+  // A row of an earlier release: its node was ready once.
+  if (!row.has_life()) c.life.initialized = c.state == ClaimState::kReady || c.state == ClaimState::kDraining;
   return c;
 }
 std::string bytes(const Pool& p) { return wire::encode(message(p)); }
@@ -339,6 +329,23 @@ std::string bytes(const SaveRow& s) {
   row.set_until_us(micros(s.until));
   return wire::encode(row);
 }
+std::string bytes(const NodeDetails& details) { return wire::encode(message(details)); }
+std::string bytes(const Buffer& buffer) { return wire::encode(message(buffer)); }
+std::string bytes(const Overlay& overlay) { return wire::encode(message(overlay)); }
+std::string bytes(const LaunchFault& f) {
+  st::LaunchFault row;
+  row.set_count(f.count);
+  row.set_reason(f.reason);
+  row.set_until_us(micros(f.until));
+  return wire::encode(row);
+}
+std::string bytes(const DriftBackOff& b) {
+  st::DriftBackOff row;
+  row.set_failures(b.failures);
+  row.set_until_us(micros(b.until));
+  row.set_reason(b.reason);
+  return wire::encode(row);
+}
 std::string bytes(const PodSet& set) { return wire::encode(wire::to_pb(set)); }
 std::string bytes(const PriceRow& p) {
   st::Price row;
@@ -407,6 +414,44 @@ Result<std::vector<PodSet>> daemon_sets_from_bytes(const std::string& text) {
   return sets;
 }
 
+std::string node_details_bytes(const NodeDetailsUpdated& update) {
+  st::NodeDetails m = message(update.details);
+  m.set_node(update.node.value());
+  m.set_gone(update.gone);
+  return wire::encode(m);
+}
+
+Result<NodeDetailsUpdated> node_details_from_bytes(const std::string& text) {
+  QM_ASSIGN(const auto m, parsed<st::NodeDetails>(text, "node's details"));
+  return NodeDetailsUpdated{NodeName(m.node()), m.gone(), details_of(m)};
+}
+
+std::string buffers_bytes(const std::vector<Buffer>& buffers) {
+  st::Buffers all;
+  for (const auto& buffer : buffers) *all.add_buffers() = message(buffer);
+  return wire::encode(all);
+}
+
+Result<BuffersApplied> buffers_from_bytes(const std::string& text) {
+  QM_ASSIGN(const auto all, parsed<st::Buffers>(text, "list of CapacityBuffers"));
+  BuffersApplied out;
+  for (const auto& row : all.buffers()) out.buffers.push_back(buffer_of(row));
+  return out;
+}
+
+std::string overlays_bytes(const std::vector<Overlay>& overlays) {
+  st::Overlays all;
+  for (const auto& overlay : overlays) *all.add_overlays() = message(overlay);
+  return wire::encode(all);
+}
+
+Result<OverlaysApplied> overlays_from_bytes(const std::string& text) {
+  QM_ASSIGN(const auto all, parsed<st::Overlays>(text, "list of NodeOverlays"));
+  OverlaysApplied out;
+  for (const auto& row : all.overlays()) out.overlays.push_back(overlay_of(row));
+  return out;
+}
+
 std::string demand_bytes(const std::vector<DemandUpdated::Item>& items) {
   st::Demands all;
   for (const auto& item : items) {
@@ -455,6 +500,12 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(
       t.instance_notices, "notice", [](const auto& key) { return joined(key.first.value(), reason_of(key.second)); },
       out);
+  append(t.node_details, "node_details", kValue, out);
+  append(
+      t.launch_faults, "launch_fault", [](const auto& key) { return joined(key.first, key.second); }, out);
+  append(t.drift_back_offs, "drift_back_off", kText, out);
+  append(t.buffers, "buffer", kText, out);
+  append(t.overlays, "overlay", kText, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -548,6 +599,21 @@ Status restore(Tables& t, const store::StateRow& row) {
     const auto [instance, reason] = parted(row.key);
     t.instance_notices.restore({InstanceId(instance), notice_kind(reason)},
                                {from_micros(m.at_us()), from_micros(m.seen_us())});
+  } else if (row.kind == "node_details") {
+    QM_ASSIGN(const auto m, parsed<st::NodeDetails>(value, "node's details"));
+    t.node_details.restore(NodeName(row.key), details_of(m));
+  } else if (row.kind == "launch_fault") {
+    QM_ASSIGN(const auto m, parsed<st::LaunchFault>(value, "launch fault"));
+    t.launch_faults.restore(parted(row.key), {m.count(), m.reason(), from_micros(m.until_us())});
+  } else if (row.kind == "buffer") {
+    QM_ASSIGN(const auto m, parsed<st::Buffer>(value, "CapacityBuffer"));
+    t.buffers.restore(row.key, buffer_of(m));
+  } else if (row.kind == "overlay") {
+    QM_ASSIGN(const auto m, parsed<st::Overlay>(value, "NodeOverlay"));
+    t.overlays.restore(row.key, overlay_of(m));
+  } else if (row.kind == "drift_back_off") {
+    QM_ASSIGN(const auto m, parsed<st::DriftBackOff>(value, "back-off of drift"));
+    t.drift_back_offs.restore(row.key, {m.failures(), from_micros(m.until_us()), m.reason()});
   } else {
     return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }

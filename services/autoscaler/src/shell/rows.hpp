@@ -23,6 +23,16 @@ Result<std::vector<PodSet>> daemon_sets_from_bytes(const std::string& bytes);
 std::string demand_bytes(const std::vector<DemandUpdated::Item>& items);
 Result<DemandUpdated> demand_from_bytes(const std::string& bytes);
 
+/// The details of a node as the payload of one input.
+std::string node_details_bytes(const NodeDetailsUpdated& update);
+Result<NodeDetailsUpdated> node_details_from_bytes(const std::string& bytes);
+
+/// All CapacityBuffers, and all NodeOverlays that apply, as the payload of one input each.
+std::string buffers_bytes(const std::vector<Buffer>& buffers);
+Result<BuffersApplied> buffers_from_bytes(const std::string& bytes);
+std::string overlays_bytes(const std::vector<Overlay>& overlays);
+Result<OverlaysApplied> overlays_from_bytes(const std::string& bytes);
+
 /// A claim as published in qm.capacity and the API.
 quartermaster::v1::InstanceEvent instance_event(const ClaimName& name, const Claim& claim, const Engine& engine);
 /// Whether the termination of the instance was requested and is not complete.

@@ -9,6 +9,17 @@
 
 namespace qm::autoscaler {
 
+namespace {
+
+Json sorted_texts(std::vector<std::string> texts) {
+  std::ranges::sort(texts);
+  Json out = Json::array();
+  for (auto& text : texts) out.push_back(std::move(text));
+  return out;
+}
+
+}  // namespace
+
 struct CloudWatch::Impl {
   Impl(service::Host& h, cloud::Aws& a, const DomainClock& c, CloudWatchOptions o)
       : host(h), aws(a), clock(c), shard(o.shard), period(o.period), options(std::move(o)) {}
@@ -71,7 +82,11 @@ struct CloudWatch::Impl {
                                    {"launched_us", micros(i.launched)},
                                    {"stopped_us", stopped},
                                    {"group", tag("aws:autoscaling:groupName")},
-                                   {"launch", ours ? tag(kLaunchTag) : std::string()}}));
+                                   {"launch", ours ? tag(kLaunchTag) : std::string()},
+
+                                   {"image", i.image},
+                                   {"subnet", i.subnet},
+                                   {"security_groups", sorted_texts(i.security_groups)}}));
     }
     std::erase_if(seen_stopped, [&](const auto& entry) {
       return std::none_of(seen->begin(), seen->end(), [&](const auto& i) { return i.id == entry.first; });

@@ -59,6 +59,9 @@ Pool pool_of(int n) {
   p.zones = {"z1", "z2"};
   p.limit_gpus = kLimit;
   p.consolidate_after = std::chrono::seconds(60 * n);
+  p.lifecycle.template_hash = "1";
+  if (n == 0) p.lifecycle.expire_after = std::chrono::seconds(4000);
+  if (n == 1) p.lifecycle.termination_grace = std::chrono::seconds(300);
   return p;
 }
 
@@ -71,6 +74,7 @@ Pool fixed_pool(int n) {
   p.rules = {Requirement{"team", false, {"blue", "red"}, {}, {}, {}}};
   p.limit_nodes = kMostNodes;
   p.replicas = n % 6;
+  p.lifecycle.template_hash = n % 2 == 0 ? "1" : "2";
   return p;
 }
 
@@ -165,14 +169,27 @@ Command command_of(const Choice& c, World& world, Instant now) {
     const auto it = World::pick(world.nodes, c.a);
     return it == world.nodes.end() ? Command(Tick{}) : Command(HealthUpdated{it->first, c.b % 2 == 0});
   }
+  if (c.what < 95) {
+    const auto it = World::pick(world.nodes, c.a);
+    if (it == world.nodes.end()) return Tick{};
+    NodeDetailsUpdated update{it->first, c.b % 9 == 0, {}};
+    update.details.instance = it->second.instance;
+    update.details.serves = c.c % 2 == 0;
+    if (c.b % 4 == 1) update.details.unhealthy = "Ready is False", update.details.repair_at = now;
+    if (c.b % 4 == 2) update.details.holding = {{"a/b", std::chrono::seconds(c.c % 900), now, ""}};
+    if (c.b % 4 == 3) update.details.holding = {{"a/b", Duration::max(), now, c.c % 3 == 0 ? "a/guard" : ""}};
+    return update;
+  }
   if (c.what < 96) {
     return SpotPricesUpdated{{{c.a % 2 == 0 ? "a8" : "g4", c.b % 2 == 0 ? "z1" : "z2",
                                HourlyRate{Money::nano(1'000'000'000LL * (c.c % 50))}, now}}};
   }
   if (c.what < 97) {
+    Pool changed = pool_of(1);
+    if (c.c % 2 == 0) changed.lifecycle.template_hash = "2";
     return PoolsApplied{c.a % 3 == 0   ? std::vector{pool_of(0)}
-                        : c.a % 3 == 1 ? std::vector{pool_of(0), pool_of(1)}
-                                       : std::vector{pool_of(0), pool_of(1), fixed_pool(c.b)}};
+                        : c.a % 3 == 1 ? std::vector{pool_of(0), changed}
+                                       : std::vector{pool_of(0), changed, fixed_pool(c.b)}};
   }
   // Repeats the last state of all published objects, as after a restart of a producer.
   if (world.published.empty()) return Tick{};
@@ -213,6 +230,8 @@ class Observer {
       const auto node = world.nodes.find(claims_.at(t.claim).node);
       const bool this_one = node != world.nodes.end() && node->second.instance == t.instance;
       if (!this_one || node->second.pods == 0) continue;
+      const auto& deadline = claims_.at(t.claim).life.deadline;
+      if (deadline && *deadline <= now) continue;  // of its drain
       const auto taken = world.taken.find(node->first);
       RC_ASSERT(taken != world.taken.end() && taken->second <= now);
     }
@@ -314,6 +333,9 @@ TEST(Laws, ARestartChangesNothing) {
       copy(from.blocked, to.blocked), copy(from.counters, to.counters), copy(from.unclaimed, to.unclaimed);
       copy(from.checkpoints, to.checkpoints), copy(from.schedules, to.schedules);
       copy(from.hazards, to.hazards), copy(from.instance_notices, to.instance_notices);
+      copy(from.node_details, to.node_details);
+      copy(from.launch_faults, to.launch_faults), copy(from.drift_back_offs, to.drift_back_offs);
+      copy(from.buffers, to.buffers), copy(from.overlays, to.overlays);
       other = std::move(fresh);
     });
   }));

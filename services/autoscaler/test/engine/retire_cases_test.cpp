@@ -315,10 +315,13 @@ TEST(Retire, AMalformedBudgetKeepsEmptyNodes) {
   )"),
             "");
   const auto lines = script.engine().explain(script.now());
-  ASSERT_EQ(lines.size(), 1U);
+  ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(lines[0],
             "no empty node of NodePool p is terminated: spec.disruption.budgets[1].reasons: Rebooted is not one of "
             "Underutilized, Empty, Drifted");
+  EXPECT_EQ(lines[1],
+            "NodeClaim p-00001 on node n1 is Empty and stays: spec.disruption.budgets[1].reasons: Rebooted is not one "
+            "of Underutilized, Empty, Drifted");
 }
 
 // S-153: requested in the round in which the gang becomes pending, and terminated after ten idle minutes, not a second

@@ -35,6 +35,12 @@ namespace qm::autoscaler::testing {
 ///   notice n1 120 [maintenance|lifecycle|rebalance] | notice n1 over | instance-notice i-1 120 [kind]
 ///   ack w/1/n1 n1 step=5 uri=u took=3 [failed] [attempt=2] [number=7]
 ///   daemonset ns/name milli=150 [tolerate-all=1] [select=k=v] [affinity=k=a,b]
+///   pool ... expire=SECONDS grace=SECONDS hash=a images=ami-1 subnets=s-1 groups=sg-1 startup=TAINT
+///   cloud i-1 ... image=ami-1 subnet=s-1 groups=sg-1
+///   details n1 i-1 hold=ns/pod:ever (or :SECONDS from now) pdb=ns/pod dnd serves taint=KEY gpus=8 unhealthy=SECONDS
+///                  (until its repair)
+///   buffer ns/name 8x1 | buffer-gone ns/name | overlay NAME adjust=-10% price=1.5 cap=RESOURCE/2 weight=1 KEY=VALUE |
+///   overlay-gone NAME
 ///   want ... milli=1500 ext=efa=1 affinity=k=a,b;k2 apart=web spread=web (over zones)
 ///                            room=2,1 roomzone=z1: pods of each set that fit running nodes
 ///   | joins commands of one line into one batch
@@ -60,6 +66,9 @@ class Script {
   Instant now_ = kStart;
   static constexpr Instant kStart = from_micros(1'000'000'000'000);
   std::map<std::string, Pool> pools_;
+  std::vector<Command> parse_lifecycle(const std::vector<std::string>& words);
+  std::map<std::string, Buffer> buffers_;
+  std::map<std::string, Overlay> overlays_;
   std::vector<PodSet> daemon_sets_;
   std::map<WorkloadUid, DemandUpdated::Item> demand_;
   std::map<InstanceId, InstanceFact> cloud_;

@@ -174,6 +174,13 @@ std::vector<Command> Script::parse(const std::string& line) {
         p.budgets.push_back(budget);
       }
       if (key == "not-ready") p.not_ready = value;
+      if (key == "expire") p.lifecycle.expire_after = secs(value);
+      if (key == "grace") p.lifecycle.termination_grace = secs(value);
+      if (key == "hash") p.lifecycle.template_hash = value;
+      if (key == "images") p.lifecycle.images = split(value, ',');
+      if (key == "subnets") p.lifecycle.subnets = split(value, ',');
+      if (key == "groups") p.lifecycle.security_groups = split(value, ',');
+      if (key == "startup") p.lifecycle.startup_taints.push_back({value, "", "NoExecute"});
       if (key == "label") p.labels.insert(key_value(value));
       if (key == "markets") {
         p.markets.clear();
@@ -262,6 +269,9 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "spot") fact.market = Market::kSpot;
       if (key == "group") fact.group = value;
       if (key == "launch") fact.launch = value;
+      if (key == "image") fact.image = value;
+      if (key == "subnet") fact.subnet = value;
+      if (key == "groups") fact.security_groups = split(value, ',');
       if (key == "stopped") fact.stopped = kStart + secs(value);
     }
     return {description()};
@@ -381,7 +391,67 @@ std::vector<Command> Script::parse(const std::string& line) {
     show_claims_ = true;
     return {};
   }
+  if (auto commands = parse_lifecycle(words); !commands.empty()) return commands;
   broken_ = "no such command: " + line;
+  return {};
+}
+
+std::vector<Command> Script::parse_lifecycle(const std::vector<std::string>& words) {
+  const std::string& verb = words.at(0);
+  if (verb == "details") {
+    NodeDetailsUpdated update{NodeName(words.at(1)), false, {}};
+    update.details.instance = InstanceId(words.at(2));
+    for (std::size_t i = 3; i < words.size(); ++i) {
+      const auto [key, value] = key_value(words[i]);
+      const auto colon = value.find(':');
+      const std::string pod = value.substr(0, colon), until = colon == std::string::npos ? "" : value.substr(colon + 1);
+      if (key == "hold")
+        update.details.holding.push_back({pod, until == "ever" ? Duration::max() : secs(until), now_, ""});
+      if (key == "pdb") update.details.holding.push_back({value, {}, {}, "guard"});
+      if (key == "dnd") update.details.do_not_disrupt = true;
+      if (key == "serves") update.details.serves = true;
+      if (key == "taint") update.details.taints.push_back({value, "", "NoExecute"});
+      if (key == "gpus") update.details.allocatable["nvidia.com/gpu"] = std::stol(value);
+      if (key == "unhealthy")
+        update.details.unhealthy = "Ready is False", update.details.repair_at = now_ + secs(value);
+    }
+    return {update};
+  }
+  if (verb == "buffer" || verb == "buffer-gone") {
+    if (verb == "buffer") {
+      const auto x = words.at(2).find('x');
+      Buffer& buffer = buffers_[words.at(1)];
+      buffer.name = words.at(1);
+      buffer.pods = pod_set(std::stoi(words.at(2).substr(0, x)), std::stol(words.at(2).substr(x + 1)));
+    } else {
+      buffers_.erase(words.at(1));
+    }
+    BuffersApplied all;
+    for (const auto& [name, buffer] : buffers_) all.buffers.push_back(buffer);
+    return {all};
+  }
+  if (verb == "overlay" || verb == "overlay-gone") {
+    overlays_.erase(words.at(1));
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      const auto [key, value] = key_value(words[i]);
+      Overlay& overlay = overlays_[words.at(1)];
+      overlay.name = words.at(1);
+      if (key == "adjust") {
+        overlay.adjustment = *price_adjustment_of(value);
+      } else if (key == "price") {
+        overlay.price = *Money::parse_usd(value);
+      } else if (key == "weight") {
+        overlay.weight = std::stoi(value);
+      } else if (key == "cap") {
+        overlay.capacity[value.substr(0, value.rfind('/'))] = std::stol(value.substr(value.rfind('/') + 1));
+      } else {
+        overlay.requirements.add(label_rule(words[i]));
+      }
+    }
+    OverlaysApplied all;
+    for (const auto& [name, overlay] : overlays_) all.overlays.push_back(overlay);
+    return {all};
+  }
   return {};
 }
 

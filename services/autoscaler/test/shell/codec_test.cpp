@@ -3,6 +3,7 @@
 #include "qm/testing/state.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
+#include "src/shell/rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -292,6 +293,78 @@ TEST(Rows, APoolThatIsNotReadyLaunchesNothingAndComesBack) {
   unready.not_ready = "another reason";
   s.step({PoolsApplied{{unready}}}, kNow + seconds(1));
   EXPECT_NE(s.engine.digest(), ready_digest);
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+}
+
+// Lifecycles of pools and claims, details of nodes, launch faults, back-offs of drift, buffers and overlays.
+TEST(Rows, OfHowNodesStartAndEndComeBack) {
+  Stored s;
+  Pool p = pool();
+  p.lifecycle = {
+      {{"cilium", "", "NoExecute"}}, {{"a", "b"}}, seconds(86400), seconds(600), "hash", {"ami-1"}, {"s-1"}, {"sg-1"}};
+  InstanceFact fact{InstanceId("i-1"),
+                    ClaimName("gpu-00001"),
+                    "gpu",
+                    "p5.48xlarge",
+                    "z1",
+                    Market::kOnDemand,
+                    NodeName("n1"),
+                    kNow,
+                    {}};
+  fact.image = "ami-0";
+  fact.subnet = "s-1";
+  fact.security_groups = {"sg-1"};
+  NodeDetailsUpdated details{NodeName("n1"), false, {}};
+  details.details = {InstanceId("i-1"),
+                     {{"t", "v", "NoSchedule"}},
+                     {{"cpu", 8000}},
+                     {{"nvidia.com/gpu", 8}},
+                     true,
+                     true,
+                     "Ready is False",
+                     kNow + seconds(1800),
+                     {{"ml/a", Duration::max(), kNow, ""}, {"ml/b", {}, kNow, "ml/guard"}}};
+  Buffer buffer{"ml/warm", {}, "replicas 1"};
+  buffer.pods.shape.gpu.whole = 8;
+  Overlay overlay;
+  overlay.name = "o";
+  overlay.weight = 2;
+  overlay.adjustment = PriceAdjustment{true, -5};
+  overlay.capacity = {{"example.com/fpga", 1}};
+  overlay.requirements.add(exactly("team2", "blue"));
+  const auto commands = [](const service::Input& in) { return Codec{}.decode(in); };
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "node.details";
+  in.bytes = node_details_bytes(details);
+  EXPECT_EQ(std::get<NodeDetailsUpdated>(commands(in)->front()).details, details.details);
+  in.name = "buffers";
+  in.bytes = buffers_bytes({buffer});
+  EXPECT_EQ(std::get<BuffersApplied>(commands(in)->front()).buffers, std::vector<Buffer>{buffer});
+  in.name = "overlays";
+  in.bytes = overlays_bytes({overlay});
+  EXPECT_EQ(std::get<OverlaysApplied>(commands(in)->front()).overlays, std::vector<Overlay>{overlay});
+
+  s.step({PoolsApplied{{p}}, InstancesListed{{fact}}, NodeUpdated{NodeName("n1"), true, false, false, 1, {}, fact.id},
+          details, OverlaysApplied{{overlay}}},
+         kNow);
+  EXPECT_EQ(s.engine.tables().claims.find(ClaimName("gpu-00001"))->life.drift, "AMIDrift");
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+  s.step({BuffersApplied{{buffer}}}, kNow + seconds(1));
+  ASSERT_EQ(s.last.intents.size(), 1U);
+  const auto want = Json::parse(s.last.intents[0].payload);
+  EXPECT_EQ((*want)["lifecycle"].dump(),
+            R"({"startup_taints":[{"key":"cilium","value":"","effect":"NoExecute"}],"annotations":{"a":"b"},)"
+            R"("resources":["nvidia.com/gpu"],"hash":"hash","expire_after_s":86400,"termination_grace_s":600})");
+  EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+  // An instance that does not register in time leaves a fault.
+  fact.id = InstanceId("i-2");
+  fact.claim = ClaimName(s.engine.tables().claims.rows().rbegin()->first);
+  s.step({InstancesListed{{fact}}}, kNow + seconds(2));
+  s.step({Tick{}}, kNow + seconds(2000));
+  EXPECT_EQ(s.engine.tables().launch_faults.size(), 1U);
+  s.engine.mutable_tables().drift_back_offs.insert("gpu", {2, kNow + seconds(9000), "why"});
+  s.step({Tick{}}, kNow + seconds(2001));
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -106,7 +107,10 @@ struct NodePool {
   std::string consolidation_policy = "WhenEmptyOrUnderutilized";
   Duration consolidate_after{0};                    ///< Duration::max() = never
   Duration expire_after = std::chrono::hours(720);  ///< of a node; Duration::max() = never
-  std::vector<DisruptionBudget> budgets;
+  std::vector<DisruptionBudget> budgets{{"10%", {}, {}, {}}};  ///< as listed; the default where none are listed
+  std::vector<Taint> startup_taints;                           ///< removed by others before the node is used
+  Labels annotations;                                          ///< of nodes
+  std::optional<Duration> termination_grace;                   ///< of a node that is drained; none = as long as needed
   std::string node_class;
   std::int64_t replicas = -1;  ///< of a static pool; -1 = scaled by demand
   std::string

@@ -1,5 +1,9 @@
 #pragma once
+#include "qm/autoscaler/capacity_objects.hpp"
 #include "qm/autoscaler/node_groups.hpp"
+#include "qm/autoscaler/node_lifecycle.hpp"
+#include "qm/autoscaler/node_watch.hpp"
+#include "qm/autoscaler/pool_status.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/kube/config_feed.hpp"
@@ -184,6 +188,8 @@ class Cluster {
   void submit_input(service::Input input, const std::stop_token& stop);
   void publish_owners(const std::stop_token& stop);
   void publish_pools(const std::stop_token& stop);
+  void publish_capacity_objects(const std::stop_token& stop);
+  void write_status();
   void report();
 
   service::Host& host_;
@@ -191,6 +197,13 @@ class Cluster {
   kube::Ownership scaling_;
   PoolWatch pools_;
   DaemonSetWatch daemon_sets_;
+  NodeWatch nodes_;
+  NodeLifecycle lifecycle_;
+  OverlayWatch overlays_;
+  BufferWatch buffers_;
+  PoolStatus pool_status_;
+  std::map<std::string, PoolFaults> pool_faults_;
+  std::string published_overlays_, published_buffers_;
   std::unique_ptr<ClaimWatch> claims_;
   std::unique_ptr<PodObserver> observer_;
   std::string published_owners_, published_pools_;

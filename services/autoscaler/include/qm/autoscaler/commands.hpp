@@ -1,6 +1,8 @@
 #pragma once
 #include "qm/autoscaler/budgets/budgets.hpp"
+#include "qm/autoscaler/buffer.hpp"
 #include "qm/autoscaler/checkpoint/order.hpp"
+#include "qm/autoscaler/node_details.hpp"
 #include "qm/autoscaler/requirements/requirement.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
@@ -43,6 +45,7 @@ struct Pool {
   std::map<std::string, std::int64_t> node_resources;  ///< of each node, in addition to those of its type
   std::optional<Duration> unready_after;  ///< an empty node that is not ready is terminated after this time
   std::string not_ready;                  ///< why nothing is launched from it, with field and key; empty = it is ready
+  PoolLifecycle lifecycle;
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };
@@ -58,6 +61,8 @@ struct InstanceType {
   std::map<std::string, std::int64_t> extended{};                  ///< other resources, in their own units
   std::int64_t reserved_cpu_milli = 0, reserved_memory_bytes = 0;  ///< capacity beyond the allocatable
   Requirements labels{};                                           ///< of its node, by its type alone
+  /// Whether an instance of this type has at least the amounts of the other, and the same model of GPU.
+  [[nodiscard]] bool covers(const InstanceType& other) const;
   friend auto operator<=>(const InstanceType&, const InstanceType&) = default;
 };
 
@@ -94,9 +99,11 @@ struct InstanceFact {
   Market market = Market::kOnDemand;
   NodeName node;  ///< private DNS name
   Instant launched{};
-  std::optional<Instant> stopped;  ///< shutting-down or terminated
-  std::string group;               ///< the Auto Scaling group that launched it; empty = none
-  std::string launch = {};         ///< its tag: the launch of a gang; empty = launched alone
+  std::optional<Instant> stopped;                 ///< shutting-down or terminated
+  std::string group;                              ///< the Auto Scaling group that launched it; empty = none
+  std::string launch = {};                        ///< its tag: the launch of a gang; empty = launched alone
+  std::string image = {}, subnet = {};            ///< ids; empty = not known
+  std::vector<std::string> security_groups = {};  ///< ids, sorted
   friend auto operator<=>(const InstanceFact&, const InstanceFact&) = default;
 };
 /// A complete description of the cloud's instances. A missing instance is considered gone only after some time,
@@ -221,9 +228,9 @@ struct DaemonSetsUpdated {
   std::vector<PodSet> sets;
 };
 
-using Command =
-    std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated, AssignmentUpdated,
-                 WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated, LaunchEnded, TerminateEnded,
-                 GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated, InstanceNoticeUpdated>;
+using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated,
+                             AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
+                             LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated,
+                             InstanceNoticeUpdated, NodeDetailsUpdated, BuffersApplied, OverlaysApplied>;
 
 }  // namespace qm::autoscaler

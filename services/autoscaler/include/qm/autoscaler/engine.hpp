@@ -32,8 +32,13 @@ struct Options {
   Duration notice_lead = std::chrono::minutes(10);  ///< gangs save this long before a maintenance that is dated later
   Duration notice_memory = std::chrono::hours(1);   ///< of a notice for an instance that no claim has
   Duration save_time = std::chrono::minutes(1);     ///< of a checkpoint whose duration is neither declared nor observed
+  Duration drain_save_time =
+      std::chrono::minutes(10);  ///< to save before an expired, faulty or drifted node is emptied
   Duration checkpoint_interval = std::chrono::minutes(10);  ///< of gangs on spot capacity that declare none; 0 = never
   double rebalance_probability = 0.5;  ///< assumed: of an interruption before the next save, after a recommendation
+  Duration drift_pause = std::chrono::minutes(1);  ///< of a NodePool after a failed replacement; doubles to an hour
+  Duration fault_memory = std::chrono::hours(1);   ///< of a type and image whose instances did not become ready
+  bool node_details = false;      ///< a claim is ready only once the details of its node show that it is initialized
   bool strict_min_values = true;  ///< a launch without the minValues of its NodePool: refused, or allowed and reported
   Money node_price{};             ///< per hour, added to the price of each instance where launches are compared
   std::vector<Expander> expanders;     ///< choose among the NodePools that fit; empty: the order of weights
@@ -162,10 +167,15 @@ struct EngineParts;
 ///          placement has confirmed that it is cordoned and still empty. A broken one is terminated the same way.
 /// Policy   with a profile, the policy table decides which capacity types a workload may use, in their order, by its type,
 ///          declared run time and checkpoints. Pods that select a capacity type keep it.
+/// Disrupt  expired, unhealthy, empty and drifted nodes, by the library `disrupt`. Gangs on them save first. A replaced
+///          claim is drained once its replacement is ready.
+/// Start    with node details a claim is ready once its node is initialized. After the registration time it is replaced
+///          once, and the fault of its type and image is remembered.
+/// Buffers  whole free nodes for CapacityBuffers, after pending gangs.
 /// Owner    for workloads of a namespace with another owner nothing is launched; the explanation has what would be
 ///          launched. An existing plan is completed. If this autoscaler owns no namespace, empty instances stay.
 /// Laws     one claim, one instance; a launch never exceeds a pool's limits; no node with workloads is terminated
-///          before its spot deadline; nothing is launched for a gang in parts that do not fit it whole.
+///          before its spot deadline or that of its drain; nothing is launched for a gang in parts that do not fit it whole.
 /// Bounds   rows end with their subject: claims an hour after the instance, orders with the attempt, plans with
 ///          the demand. Marks of nodes that placement does not know end after the registration time.
 /// Threads  one. Time: `now` does not go back; wake_at is the next time-dependent decision.
@@ -196,6 +206,8 @@ class Engine {
   [[nodiscard]] std::string namespace_of(const WorkloadUid& uid) const;  ///< empty if not known
   /// The number of instances that each static pool has or gets, without those that are being terminated.
   [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
+  /// The CapacityBuffers, with the pods for which there is capacity, or it starts.
+  [[nodiscard]] std::map<std::string, BufferState> buffers() const;
 
  private:
   std::unique_ptr<EngineParts> parts_;

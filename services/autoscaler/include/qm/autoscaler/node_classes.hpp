@@ -53,6 +53,9 @@ class NodeClassWatch {
   [[nodiscard]] bool settled() const;
   /// Why no instance of the class can be launched, with the remedy; empty if it is ready.
   [[nodiscard]] std::string why_not_ready(const std::string& node_class) const;
+  /// The resources that an instance of the class is launched with now: the newest image for each architecture and
+  /// accelerator, the subnets and the security groups, each sorted. Empty while the class is not resolved.
+  [[nodiscard]] ClassResources resources(const std::string& node_class) const;
   /// The parameters of a launch, which counts against free addresses until the class is resolved again.
   [[nodiscard]] Result<cloud::InstanceRequest> launch_parameters(const std::string& node_class,
                                                                  const PlannedInstance& planned);

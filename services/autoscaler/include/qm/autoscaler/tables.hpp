@@ -41,6 +41,9 @@ struct Claim {
   bool rolled_back = false;         ///< the launch of its gang failed
   std::optional<Instant> retry_at;  ///< failed: it is not replaced before, and the offering has not refused
   bool interrupted = false;         ///< the cloud reclaims it as spot capacity
+  ClaimLifecycle life;
+  /// Whether the drain of its node evicts pods. Other drains only keep new pods away until it is empty.
+  [[nodiscard]] bool evicts_pods() const;
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 
@@ -187,6 +190,11 @@ struct Tables {
   Table<AttemptId, ScheduleRow> schedules;
   Table<std::pair<std::string, std::string>, checkpoint::Hazard> hazards;  ///< (type, zone); of deleted claims
   Table<std::pair<InstanceId, NoticeKind>, InstanceNoticeRow> instance_notices;
+  Table<NodeName, NodeDetails> node_details;
+  Table<std::pair<std::string, std::string>, LaunchFault> launch_faults;  ///< (type, image)
+  Table<std::string, DriftBackOff> drift_back_offs;                       ///< by NodePool
+  Table<std::string, Buffer> buffers;                                     ///< by "namespace/name"
+  Table<std::string, Overlay> overlays;                                   ///< those that apply, by name
 };
 
 }  // namespace qm::autoscaler

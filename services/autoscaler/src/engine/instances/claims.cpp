@@ -4,7 +4,7 @@
 #include "launch/offer.hpp"
 #include "qm/base/assert.hpp"
 
-#include <algorithm>
+#include <set>
 
 namespace qm::autoscaler {
 
@@ -37,6 +37,12 @@ void Claims::enter(const ClaimName& name, ClaimState state, const std::string& r
   c.state = state;
   c.changed = state_.now;
   c.reason = reason;
+  if (state == ClaimState::kReady) {  // no disruption is in progress any more
+    c.life.disruption.clear();
+    c.life.deadline.reset();
+    c.life.replaced_by = ClaimName();
+    if (!c.life.initialized) c.life.initialized = !facts_.start_gap(c);
+  }
   mark_changed(name);
 }
 
@@ -79,9 +85,37 @@ void Claims::forget_node(const NodeName& name) {
 }
 
 void Claims::launch(const ClaimName& name, const Claim& c, const Pool& pool) {
-  tables_.claims.insert(name, c);
-  if (c.group.empty()) state_.out.launches.push_back({name, c, pool});  // else the group grows by it
+  Claim row = c;
+  row.life.template_hash = pool.lifecycle.template_hash;
+  row.life.expire_after = pool.lifecycle.expire_after;
+  row.life.termination_grace = pool.lifecycle.termination_grace;
+  if (row.life.replaces.empty()) row.life.resources = requested_resources(row);
+  if (c.group.empty()) state_.out.launches.push_back({name, row, pool});  // else the group grows by it
+  tables_.claims.insert(name, std::move(row));
   mark_changed(name);
+}
+
+// Extended resources that the pods of the gang request; without a gang the GPUs of the type.
+std::vector<std::string> Claims::requested_resources(const Claim& c) const {
+  std::set<std::string> names;
+  const DemandUpdated::Item* item = tables_.demand.find(c.for_uid);
+  const InstanceType* type = facts_.type(c.type);
+  bool gpus = item == nullptr;
+  for (const PodSet& set : item == nullptr ? std::vector<PodSet>{} : item->pod_sets) {
+    gpus |= set.shape.gpu.whole > 0;
+    for (const auto& [resource, amount] : set.shape.extended) {
+      const bool of_type = type != nullptr && type->extended.contains(resource);
+      if (amount > 0 && of_type && resource.find('/') != std::string::npos) names.insert(resource);
+    }
+  }
+  if (gpus && type != nullptr && type->gpus > 0) names.emplace(words::kGpuResource);
+  return {names.begin(), names.end()};
+}
+
+bool Claims::is_forced(const Claim& c) const {
+  const NodeRow* node = facts_.node_of(c);
+  return (node != nullptr && node->taken_at && *node->taken_at <= state_.now) ||
+         (c.life.deadline && *c.life.deadline <= state_.now);
 }
 
 void Claims::keep(const ClaimName& name, const std::string& reason) {
@@ -92,7 +126,7 @@ void Claims::keep(const ClaimName& name, const std::string& reason) {
 
 void Claims::terminate(const ClaimName& name, const std::string& reason) {
   const NodeRow* node = facts_.node_of(*tables_.claims.find(name));
-  QM_ASSERT(node == nullptr || node->pods == 0 || (node->taken_at && *node->taken_at <= state_.now),
+  QM_ASSERT(node == nullptr || node->pods == 0 || is_forced(*tables_.claims.find(name)),
             "claim {} is terminated with {} pods on its node", name, node->pods);
   enter(name, ClaimState::kTerminating, reason);
   const Claim& c = *tables_.claims.find(name);

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace qm::autoscaler {
 
@@ -35,6 +36,8 @@ class Claims {
   void drain(const NodeName& node, const std::string& reason, std::optional<Instant> deadline);
   /// Withdraws the drain.
   void end_drain(const NodeName& node);
+  /// Whether the instance ends with the pods on it: its spot capacity is reclaimed, or the deadline of its drain is over.
+  [[nodiscard]] bool is_forced(const Claim& claim) const;
   /// The claim failed. An offering that does not launch now will not launch immediately either: the next one is tried.
   void give_up(const ClaimName& name, const std::string& reason, Refusal refusal = Refusal::kOffering);
   /// Its offering has launched an instance: an outage of it is over.
@@ -43,6 +46,8 @@ class Claims {
   void roll_back(const ClaimName& name, const std::string& reason);
 
  private:
+  [[nodiscard]] std::vector<std::string> requested_resources(const Claim& claim) const;
+
   State& state_;
   const Options& options_;
   Tables& tables_;

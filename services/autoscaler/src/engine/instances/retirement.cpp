@@ -6,12 +6,19 @@
 namespace qm::autoscaler {
 
 void Retirement::join_nodes() {
-  std::vector<ClaimName> up, left;
+  std::vector<ClaimName> up, left, started;
   for (const auto& [name, c] : tables_.claims) {
     const NodeRow* node = facts_.node_of(c);
-    if (c.state == ClaimState::kLaunched && node != nullptr && (node->ready || node->pods > 0)) up.push_back(name);
-    const bool served = c.state == ClaimState::kReady || c.state == ClaimState::kDraining;
-    if (served && node == nullptr && !c.pool.empty()) left.push_back(name);
+    const bool serves = c.state == ClaimState::kReady || c.state == ClaimState::kDraining;
+    const bool initialized = (c.state == ClaimState::kLaunched || (serves && !c.life.initialized)) && node != nullptr &&
+                             !facts_.start_gap(c);
+    if (initialized && serves) started.push_back(name);
+    if (c.state == ClaimState::kLaunched && node != nullptr && (initialized || node->pods > 0)) up.push_back(name);
+    if (serves && node == nullptr && !c.pool.empty()) left.push_back(name);
+  }
+  for (const auto& name : started) {
+    tables_.claims.edit(name).life.initialized = true;
+    claims_.mark_changed(name);
   }
   for (const auto& name : up) claims_.enter(name, ClaimState::kReady, tables_.claims.find(name)->reason);
   // An incorrect list of nodes must not terminate a fleet: a node may reappear within the registration time of a new
@@ -54,13 +61,15 @@ void Retirement::time_out() {
     } else if (c.instance.empty()) {
       claims_.enter(name, ClaimState::kFailed, "not launched in time");
     } else {
-      claims_.terminate(name, "its node did not register in time");
+      const std::string why = late_because(c);
+      if (!c.life.initialized) remember_fault(c, why);
+      claims_.terminate(name, why);
     }
   }
   for (const auto& name : again) {
     const Claim& c = *tables_.claims.find(name);
     const NodeRow* node = facts_.node_of(c);
-    if (node == nullptr || node->pods == 0 || (node->taken_at && *node->taken_at <= state_.now)) {
+    if (node == nullptr || node->pods == 0 || claims_.is_forced(c)) {
       claims_.terminate(name, c.reason);
     } else {
       claims_.keep(name, "it was not terminated, and work landed on it");
@@ -79,12 +88,31 @@ void Retirement::time_out() {
   }
   for (const auto& offering : open) tables_.blocked.erase(offering);
 
+  std::vector<std::pair<std::string, std::string>> healed;
+  for (const auto& [key, fault] : tables_.launch_faults) {
+    if (fault.until <= state_.now) healed.push_back(key);
+  }
+  for (const auto& key : healed) tables_.launch_faults.erase(key);
+
   std::vector<NodeName> unknown;
   for (const auto& [name, node] : tables_.nodes) {
     const Instant until = std::max(node.since + options_.registration, node.taken_at.value_or(Instant{}));
     if (!node.known && until <= state_.now) unknown.push_back(name);
   }
   for (const auto& name : unknown) claims_.forget_node(name);
+}
+
+std::string Retirement::late_because(const Claim& c) const {
+  const auto gap = facts_.node_of(c) == nullptr ? std::nullopt : facts_.start_gap(c);
+  return gap ? fmt::format("its node did not become ready in time: {}", gap->message)
+             : "its node did not register in time";
+}
+
+void Retirement::remember_fault(const Claim& c, const std::string& reason) {
+  const auto key = std::pair(c.type, c.life.image);
+  const LaunchFault* known = tables_.launch_faults.find(key);
+  tables_.launch_faults.insert(key,
+                               {(known == nullptr ? 0 : known->count) + 1, reason, state_.now + options_.fault_memory});
 }
 
 void Retirement::end_drained() {
@@ -102,59 +130,27 @@ void Retirement::end_drained() {
         node.drain_confirmed || (!node.ready && draining && c.changed + options_.settle <= state_.now);
     if (node.drain_requested && confirmed && node.pods == 0) {
       claims_.terminate(name, node.taken_at ? "spot capacity is reclaimed and its pods have ended" : node.drain_reason);
-    } else if (!node.taken_at && draining && node.pods > 0 && !node.broken) {
+    } else if (!node.taken_at && draining && node.pods > 0 && !node.broken && !c.evicts_pods()) {
       // A workload was bound between the request and the cordon: the node stays.
       claims_.keep(name, "work landed before it was cordoned");
     }
   }
 }
 
-std::int64_t Retirement::allowed_drains(const Pool& pool) const {
-  std::int64_t nodes = 0, disrupted = 0;
-  for (const auto& [name, c] : tables_.claims) {
-    if (c.pool != pool.name || (c.state != ClaimState::kReady && c.state != ClaimState::kDraining)) continue;
-    const NodeRow* node = facts_.node_of(c);
-    ++nodes;
-    if (c.state == ClaimState::kDraining || node == nullptr || !node->ready) ++disrupted;
-  }
-  return facts_.budget(pool, nodes).nodes - disrupted;
-}
-
-void Retirement::retire_empty() {
-  // An instance that waits for the rest of its gang is empty but needed.
-  std::set<ClaimName> wanted;
-  for (const auto& [uid, plan] : tables_.plans) {
-    if (plan.promised_attempt > 0 && tables_.demand.contains(uid))
-      wanted.insert(plan.claims.begin(), plan.claims.end());
-  }
+void Retirement::retire_surplus() {
   std::vector<ClaimName> candidates;
   for (const auto& [name, c] : tables_.claims) {
     if (!c.pool.empty() && c.state == ClaimState::kReady) candidates.push_back(name);
   }
-  std::map<std::string, std::int64_t> drains;  // left, by pool; budgets are read only for pools with an empty node
-  for (const auto& name : candidates) {
-    const Claim& c = *tables_.claims.find(name);
-    const Pool* pool = tables_.pools.find(c.pool);
-    if (pool != nullptr && facts_.node_of(c)->empty_since && !drains.contains(c.pool))
-      drains.emplace(c.pool, allowed_drains(*pool));
-  }
-  const auto delayed_until = ScaleDownDelay(state_).until();
-  const bool delayed = delayed_until && state_.now < *delayed_until;
+  const auto planned = facts_.planned();
   const auto surplus = static_pools_.surplus_replicas(candidates);
   for (const auto& name : candidates) {
     const Claim& c = *tables_.claims.find(name);
     const NodeRow& node = *facts_.node_of(c);  // join_nodes handled claims without a node
     if (node.taken_at) continue;
-    const Pool* pool = tables_.pools.find(c.pool);
-    const bool over =
-        pool == nullptr || (pool->is_static() ? surplus.contains(name)
-                                              : pool->consolidate_empty && node.empty_since &&
-                                                    *node.empty_since + idle_time(*pool, node) <= state_.now);
-    const bool idle = node.pods == 0 && facts_.scales_somewhere() && !wanted.contains(name) && over && !delayed;
+    const bool over = !tables_.pools.contains(c.pool) || surplus.contains(name);
+    const bool idle = node.pods == 0 && facts_.scales_somewhere() && over && !planned.contains(name);
     if (!idle && !node.broken) continue;
-    // Neither a broken node nor one without a pool is disrupted voluntarily, and a static pool has its own number.
-    const bool budgeted = !node.broken && pool != nullptr && !pool->is_static();
-    if (budgeted && drains[c.pool]-- <= 0) continue;
     const std::string reason = node.broken ? "Unhealthy" : "Empty";
     claims_.drain(c.node, reason, std::nullopt);
     claims_.enter(name, ClaimState::kDraining, reason);

@@ -24,12 +24,13 @@ class Retirement {
   void time_out();
   /// A draining node is terminated once its drain is confirmed, or stays in service if a workload was bound to it before.
   void end_drained();
-  /// Drains instances that have been empty for long enough.
-  void retire_empty();
+  /// Drains faulty nodes, and empty ones that no NodePool needs: it was deleted, or has more than its replicas.
+  void retire_surplus();
 
  private:
-  /// The number of nodes of the pool that may be drained now because they are empty.
-  [[nodiscard]] std::int64_t allowed_drains(const Pool& pool) const;
+  [[nodiscard]] std::string late_because(const Claim& claim) const;
+  void remember_fault(const Claim& claim, const std::string& reason);
+
   State& state_;
   const Options& options_;
   Tables& tables_;

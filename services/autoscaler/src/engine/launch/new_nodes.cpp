@@ -1,6 +1,7 @@
 // Labels and capacity of nodes that do not exist yet.
 #include "launch/new_nodes.hpp"
 
+#include "launch/overlays.hpp"
 #include "qm/autoscaler/requirements/keys.hpp"
 
 #include <algorithm>
@@ -85,6 +86,7 @@ FreeCapacity NewNodes::empty(const NodeSide& node) const {
   for (const auto& [name, set] : tables_.daemon_sets) {
     if (accepts(set, node)) out.occupy(set.shape, needs(set));
   }
+  add_overlaid_capacity(state_, node, out);
   return out;
 }
 

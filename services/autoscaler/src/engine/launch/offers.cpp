@@ -1,7 +1,9 @@
 // Offerings and prices.
 #include "launch/offers.hpp"
 
+#include "launch/avoided.hpp"
 #include "launch/fit.hpp"
+#include "launch/overlays.hpp"
 #include "qm/base/assert.hpp"
 
 #include <fmt/ranges.h>
@@ -103,11 +105,15 @@ void Offers::known_zones(const InstanceType& t, std::vector<std::string>& zones)
 }
 
 std::optional<HourlyRate> Offers::price(const InstanceType& t, const Offering& o, const Pool& pool) const {
-  if (o.market == Market::kOnDemand) return t.on_demand;
-  if (const PriceRow* row = tables_.spot_prices.find({o.type, o.zone})) return row->rate;
+  const auto overlaid = [&](HourlyRate rate) {
+    static const Labels kNone;
+    return HourlyRate{overlaid_price(state_, {pool, kNone, t, o.zone, o.market}, rate.per_hour)};
+  };
+  if (o.market == Market::kOnDemand) return overlaid(t.on_demand);
+  if (const PriceRow* row = tables_.spot_prices.find({o.type, o.zone})) return overlaid(row->rate);
   // Without a price there is no reason to prefer spot; a spot-only pool uses it at its upper bound.
   if (std::find(pool.markets.begin(), pool.markets.end(), Market::kOnDemand) != pool.markets.end()) return std::nullopt;
-  return t.on_demand;
+  return overlaid(t.on_demand);
 }
 
 bool Offers::lacks_capacity(const Offering& offering) const { return alternative(offering, 0).held; }
@@ -222,6 +228,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
                                       std::string* why, const std::string& zone) const {
   const std::vector<const Pool*> pools = pools_in_order();
   bool fits = false, large = false, blocked = false, zoneless = false;
+  std::string faulty;  ///< why a type that fits is not launched again
   std::map<std::pair<std::string, std::string>,
            std::pair<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::string>>
       limited;  ///< by NodePool and resource
@@ -233,6 +240,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
     std::vector<Alternative> alternatives;
     const auto in_use = usage.find(pool->name);
     const auto labels = nodes_.chosen_labels(*pool, sets);
+    Avoided avoided(facts_, *pool);
     if (!labels) {
       if (contested.empty()) contested = nodes_.contested_label(*pool, sets);
       continue;
@@ -260,6 +268,8 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
           const auto [known, first] = limited.try_emplace(key, least, "");
           if (first || least < known->second.first)
             known->second = {least, after.limit_text(*pool, in_use == usage.end() ? Usage{} : in_use->second)};
+        } else if (avoided.refuses(type_name)) {
+          faulty = avoided.text();
         } else {
           const Money cost = Money::nano(rate->per_hour.nano() * nodes);
           // Each node costs its price and the node price.
@@ -276,7 +286,8 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
       inflexible = fmt::format("NodePool {} needs minValues {}", pool->name, missing);
       continue;
     }
-    if (best && !missing.empty()) best->remarks = fmt::format("; minValues {} is relaxed", missing);
+    if (best) best->remarks = avoided.note(*best);
+    if (best && !missing.empty()) best->remarks += fmt::format("; minValues {} is relaxed", missing);
     if (best && !choice_.compares()) return best;
     if (best) found.push_back(std::move(*best));
   }
@@ -294,6 +305,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
                      contested)
            : !fits               ? no_type(sets, pools) + unready_pools()
            : !inflexible.empty() ? inflexible
+           : !faulty.empty()     ? faulty
            : blocked ? "the provider has no capacity of the allowed instance types now, or refuses to launch them"
            : !limited.empty() ? fmt::format("{}; raise spec.limits of the NodePool", fmt::join(limits, "; "))
            : large ? fmt::format("it needs more than {} instances, the limit of one launch", options_.max_launches)
@@ -302,8 +314,10 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
   return std::nullopt;
 }
 
-std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const {
+std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why,
+                                              const InstanceType* at_least) const {
   std::optional<Offer> best;
+  Avoided avoided(facts_, pool);
   std::string reason = "it allows no instance type, capacity type and zone that exist";
   if (!pool.not_ready.empty()) {
     if (why != nullptr) *why = fmt::format("it is not ready: {}", pool.not_ready);
@@ -312,7 +326,7 @@ std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_
   const auto labels = nodes_.chosen_labels(pool, {});
   for (const auto& type_name : pool.instance_types) {
     const InstanceType* t = facts_.type(type_name);
-    if (t == nullptr || !labels) continue;
+    if (t == nullptr || !labels || (at_least != nullptr && !t->covers(*at_least))) continue;
     for (auto& offering : offerings(pool, *t, {})) {
       const auto rate = price(*t, offering, pool);
       if (!rate) continue;
@@ -322,7 +336,9 @@ std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_
         reason = after.limit_text(pool, in_use) + "; raise spec.limits of the NodePool";
       } else if (lacks_capacity(offering)) {
         reason = "the provider has no capacity of the allowed instance types now, or refuses to launch them";
-      } else if (!best || rate->per_hour < best->per_hour) {
+      } else if (avoided.refuses(type_name)) {
+        reason = avoided.text();
+      } else if (!best || avoided.better(*t, rate->per_hour, *best)) {
         best = Offer{&pool, t, std::move(offering), 1, rate->per_hour, *labels};
       }
     }

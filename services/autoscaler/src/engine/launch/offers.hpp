@@ -40,8 +40,9 @@ class Offers {
   };
   [[nodiscard]] std::vector<Priced> available(const Pool& pool, const InstanceType& type,
                                               const std::vector<PodSet>& sets) const;
-  /// The cheapest offer for one more instance of a static pool.
-  [[nodiscard]] std::optional<Offer> cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why) const;
+  /// The cheapest offer for one more instance of the pool; with `at_least` of a type that fits the pods of that type.
+  [[nodiscard]] std::optional<Offer> cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why,
+                                                      const InstanceType* at_least = nullptr) const;
 
  private:
   /// An offering of a type that fits the pods.

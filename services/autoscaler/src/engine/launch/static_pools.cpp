@@ -21,7 +21,8 @@ std::map<std::string, std::int64_t> StaticPools::replicas() const {
   for (const auto& [name, c] : tables_.claims) {
     const auto pool = out.find(c.pool);
     // A lost instance is replaced at once, within the pool's limit on nodes.
-    if (pool != out.end() && is_to_stay(c) && !facts_.doomed(c)) ++pool->second;
+    const bool stays = is_to_stay(c) && c.life.replaced_by.empty() && !facts_.doomed(c);
+    if (pool != out.end() && stays) ++pool->second;
   }
   return out;
 }
@@ -72,6 +73,7 @@ std::set<ClaimName> StaticPools::surplus_replicas(const std::vector<ClaimName>& 
     const auto pool = beyond.find(c.pool);
     const NodeRow* node = facts_.node_of(c);
     if (pool == beyond.end() || pool->second <= 0 || c.state != ClaimState::kReady || facts_.doomed(c)) continue;
+    if (!c.life.replaced_by.empty()) continue;
     if (node == nullptr || node->pods > 0) continue;
     out.insert(*name);
     --pool->second;

@@ -66,6 +66,14 @@ struct ResolvedClass {
 [[nodiscard]] ResolvedClass resolve(const config::NodeClass& node_class, const Inventory& inventory,
                                     std::string_view kubernetes_version);
 
+/// The ids of what an instance of the class may have, each list sorted. An instance with others is drifted.
+struct ClassResources {
+  std::vector<std::string> images, subnets, security_groups;
+  friend auto operator<=>(const ClassResources&, const ClassResources&) = default;
+};
+/// The resources of the class: of its images the first one for each architecture and accelerator.
+[[nodiscard]] ClassResources resources_of(const ResolvedClass& resolved);
+
 /// The order of ResolvedClass::subnets.
 void sort_subnets(std::vector<cloud::Subnet>& subnets);
 

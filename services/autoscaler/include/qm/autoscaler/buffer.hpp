@@ -1,0 +1,34 @@
+#pragma once
+#include "qm/autoscaler/overlay/overlay.hpp"
+#include "qm/model/resources.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace qm::autoscaler {
+
+/// A CapacityBuffer: capacity for this many pods stays free, so that the next pods start at once.
+struct Buffer {
+  std::string name;         ///< "namespace/name"
+  PodSet pods;              ///< its count is the number of pods
+  std::string explanation;  ///< of the number, for messages
+  friend auto operator<=>(const Buffer&, const Buffer&) = default;
+};
+
+/// All CapacityBuffers.
+struct BuffersApplied {
+  std::vector<Buffer> buffers;
+};
+/// All NodeOverlays that apply, in any order.
+struct OverlaysApplied {
+  std::vector<Overlay> overlays;
+};
+
+/// What a CapacityBuffer has: nodes that are empty or start, and why there are not more.
+struct BufferState {
+  std::int64_t pods = 0, covered = 0;  ///< that it asks for; for which there is capacity, or it starts
+  std::string missing;                 ///< why no capacity is launched for the others; empty = it is
+};
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,71 @@
+#pragma once
+#include "qm/autoscaler/condition_writer.hpp"
+#include "qm/autoscaler/disrupt/conditions.hpp"
+#include "qm/autoscaler/engine.hpp"
+#include "qm/clock/clock.hpp"
+#include "qm/kube/client.hpp"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace qm::autoscaler {
+
+/// The conditions of a claim, from the engine's rows.
+[[nodiscard]] std::vector<Condition> claim_conditions(const Engine& engine, const Claim& claim);
+
+/// Brings the API server to what the engine has decided about claims: the status of NodeClaims, the taints and labels of
+/// their nodes, and the eviction of pods from nodes that are emptied.
+///
+/// Level    each pass compares with the rows of the engine, so a lost or repeated call changes nothing. Unchanged
+///          objects are not written.
+/// Evicted  pods without a gang that the engine knows: gangs are evicted by admission after their checkpoint. At the
+///          deadline of a drain all pods are deleted, each in time for its own grace period.
+/// Errors   are logged; the next pass tries again. A pod that a PodDisruptionBudget protects is tried again.
+/// Threads  start and stop by one; pass() by one, without start().
+class NodeLifecycle {
+ public:
+  struct Options {
+    bool writes_status = true;  ///< false: another controller launches instances, and owns the status and the taints
+    SteadyDuration period = std::chrono::seconds(1), drain_period = std::chrono::seconds(5);
+  };
+  /// Calls its argument with the engine, which does not change meanwhile.
+  using ReadEngine = std::function<void(const std::function<void(const Engine&)>&)>;
+  NodeLifecycle(kube::Client& client, ReadEngine read, const DomainClock& clock, Options options);
+  ~NodeLifecycle();
+  void start();
+  void stop();
+  void pass();
+
+ private:
+  struct Wanted {
+    ClaimName claim;
+    std::string node, image;
+    std::vector<Condition> conditions;
+    bool registers = false;               ///< its node still has the taint of an unregistered one
+    bool initialized = false;             ///< its node gets the label
+    std::optional<bool> disrupted_taint;  ///< if the node differs: whether it must have it
+    bool empties = false;                 ///< pods are evicted or deleted
+    bool has_gangs = false;
+    std::optional<Instant> deadline;
+  };
+  [[nodiscard]] std::vector<Wanted> wanted() const;
+  void write_node(const Wanted& want);
+  bool patch_node(const std::string& name, const Json& node, const std::vector<Taint>& taints, Json labels);
+  void drain(const Wanted& want);
+
+  kube::Client& client_;
+  const ReadEngine read_;
+  const DomainClock& clock_;
+  const Options options_;
+  ConditionWriter status_;
+  std::set<ClaimName> labeled_;                   ///< claims whose node has the label of an initialized one
+  std::map<std::string, SteadyInstant> drained_;  ///< last pass over a node
+  std::jthread thread_;
+};
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,68 @@
+#pragma once
+#include "qm/autoscaler/node_details.hpp"
+#include "qm/autoscaler/tables.hpp"
+#include "qm/kube/client.hpp"
+#include "qm/service/shell.hpp"
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace qm::autoscaler {
+
+/// The details that a Node object shows, without those of its pods.
+[[nodiscard]] NodeDetails details_of_node(const Json& node);
+/// How long the annotation keeps the node of the pod: "true" for ever, a duration since the start of the pod. none = the
+/// pod has none, or its value is neither.
+[[nodiscard]] std::optional<Duration> do_not_disrupt_of(const Json& object);
+
+/// Nodes with their pods and PodDisruptionBudgets, for what decides about initialization and disruption.
+///
+/// Threads  informers of its own; the rest one.
+class NodeWatch {
+ public:
+  explicit NodeWatch(kube::Client& client);
+  void start();
+  void stop();
+  [[nodiscard]] bool synced() const;
+  /// Restores which nodes were published before a restart: one that no longer exists is published as gone.
+  void restore(const Tables& tables);
+  /// Inputs for the nodes whose details changed since the last call.
+  [[nodiscard]] std::vector<service::Input> changes();
+
+ private:
+  struct Pod {
+    std::string ns, name, node;
+    Labels labels;
+    std::optional<Duration> do_not_disrupt;
+    Instant started{};
+    bool serves = false;
+  };
+  struct Node {
+    bool exists = false;
+    NodeDetails details;  ///< without those of pods
+    std::set<std::string> pods;
+    std::optional<std::string> published;
+  };
+  struct PodBudget {
+    LabelSelector pods;
+    bool blocks = false;
+  };
+  void on_pod(const Json& pod, bool deleted);
+  void on_node(const Json& node, bool deleted);
+  void on_budget(const Json& budget, bool deleted);
+  [[nodiscard]] std::string blocked_by(const Pod& pod) const;
+  [[nodiscard]] NodeDetails details_of(const Node& node) const;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Pod> pods_;  ///< by uid
+  std::map<std::string, Node> nodes_;
+  std::map<std::pair<std::string, std::string>, PodBudget> budgets_;  ///< (namespace, name)
+  std::set<std::string> changed_;                                     ///< nodes
+  kube::Informer pod_informer_, node_informer_, budget_informer_;
+};
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,116 @@
+// Headroom of CapacityBuffers.
+//
+//   free nodes (empty and not planned, or starting)  ->  each buffer in order of name takes those that fit its pods
+//   pods without a node                              ->  the cheapest offering that fits them, within limits
+#include "instances/headroom.hpp"
+
+#include <algorithm>
+
+namespace qm::autoscaler {
+
+std::vector<ClaimName> Headroom::free_claims() const {
+  const auto planned = facts_.planned();
+  std::vector<ClaimName> out;
+  for (const auto& [name, c] : tables_.claims) {
+    if (!tables_.pools.contains(c.pool) || facts_.type(c.type) == nullptr || facts_.doomed(c)) continue;
+    if (planned.contains(name) || !c.life.replaces.empty() || !c.life.replaced_by.empty()) continue;
+    const NodeRow* node = facts_.node_of(c);
+    const bool empty = c.state == ClaimState::kReady && node != nullptr && node->ready && node->pods == 0 &&
+                       !node->cordoned && !tables_.pools.find(c.pool)->is_static();
+    if (is_launching(c) || empty) out.push_back(name);
+  }
+  return out;
+}
+
+Headroom::Cover Headroom::cover(const Buffer& buffer, std::vector<ClaimName>& free) const {
+  Cover out;
+  const PodNeeds& needs = nodes_.needs(buffer.pods);
+  std::erase_if(free, [&](const ClaimName& name) {
+    const std::int64_t left = buffer.pods.count - out.pods;
+    const NodeSide side = nodes_.side_of(*tables_.claims.find(name));
+    if (left <= 0 || !nodes_.accepts(buffer.pods, side)) return false;
+    FreeCapacity capacity = nodes_.empty(side);
+    const std::int64_t pods = capacity.take(buffer.pods.shape, needs, left);
+    if (pods == 0) return false;
+    out.pods += pods;
+    out.claims.push_back(name);
+    return true;
+  });
+  return out;
+}
+
+void Headroom::keep_buffers() {
+  state_.headroom.clear();
+  if (tables_.buffers.size() == 0 || !facts_.scales_somewhere()) return;
+  auto free = free_claims();
+  auto in_use = facts_.usage();
+  std::int64_t launches = 0;
+  for (const auto& [name, c] : tables_.claims) launches += c.requested == state_.now ? 1 : 0;
+  for (const auto& [name, buffer] : tables_.buffers) {
+    const Cover covered = cover(buffer, free);
+    state_.headroom.insert(covered.claims.begin(), covered.claims.end());
+    std::int64_t want = buffer.pods.count - covered.pods;
+    PodSet rest = buffer.pods;
+    std::optional<Offer> offer;
+    // As many pods as the limits allow.
+    while (want > 0 && !offer) {
+      rest.count = static_cast<std::int32_t>(want);
+      offer = offers_.cheapest({rest}, in_use, nullptr);
+      if (offer && launches + offer->nodes > options_.max_launches) {
+        offer.reset();
+        state_.more_launches = true;  // the rest is launched a moment later
+      }
+      if (!offer) want /= 2;
+    }
+    if (!offer) continue;
+    launches += offer->nodes;
+    in_use[offer->pool->name].add(*offer->type, offer->nodes);
+    for (std::int64_t i = 0; i < offer->nodes; ++i) {
+      const std::int64_t number = tables_.counters.edit("claim") += 1;
+      const ClaimName claim(fmt::format("{}-{:05}", offer->pool->name, number));
+      Claim c;
+      c.pool = offer->pool->name;
+      c.type = offer->type->name;
+      c.market = offer->offering.market;
+      c.zone = offer->offering.zone;
+      c.requested = c.changed = state_.now;
+      c.reason = fmt::format("headroom of CapacityBuffer {}: {} x {} {} is the cheapest at {} USD/h{}", name,
+                             offer->nodes, c.type, name_of(c.market), offer->per_hour.to_usd(2), offer->remarks);
+      c.group = offer->pool->group;
+      c.labels = offer->labels;
+      claims_.launch(claim, c, *offer->pool);
+      state_.headroom.insert(claim);
+    }
+  }
+}
+
+std::map<std::string, BufferState> Headroom::buffers() const {
+  std::map<std::string, BufferState> out;
+  if (tables_.buffers.size() == 0) return out;
+  auto free = free_claims();
+  const auto in_use = facts_.usage();
+  for (const auto& [name, buffer] : tables_.buffers) {
+    BufferState& one = out[name];
+    one.pods = buffer.pods.count;
+    one.covered = cover(buffer, free).pods;
+    if (one.covered >= one.pods) continue;
+    PodSet rest = buffer.pods;
+    rest.count = static_cast<std::int32_t>(one.pods - one.covered);
+    if (!facts_.scales_somewhere()) {
+      one.missing = "another autoscaler launches nodes here";
+    } else if (!offers_.cheapest({rest}, in_use, &one.missing) && one.missing.empty()) {
+      one.missing = "no offering fits its pods";
+    }
+  }
+  return out;
+}
+
+void Headroom::explain_buffers(std::vector<std::string>& lines) const {
+  for (const auto& [name, one] : buffers()) {
+    if (!one.missing.empty())
+      lines.push_back(fmt::format("CapacityBuffer {} has capacity for {} of {} pods: {}", name, one.covered, one.pods,
+                                  one.missing));
+  }
+}
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,16 @@
+#pragma once
+// The part of a NodeClaim object that decides how its node starts and ends.
+#include "qm/autoscaler/shell.hpp"
+#include "qm/base/json.hpp"
+
+#include <vector>
+
+namespace qm::autoscaler {
+
+/// Adds to a NodeClaim what the intent has of the life of its node. With Karpenter as the driver the engine expires and
+/// drifts nodes: Karpenter must not do the same without a checkpoint.
+[[nodiscard]] Json with_lifecycle(Json node_claim, const Json& intent, Driver driver);
+/// Taints with which the node registers: its startup taints, and Karpenter's, which is removed once it is known.
+[[nodiscard]] std::vector<Taint> starting_taints(const Json& intent);
+
+}  // namespace qm::autoscaler

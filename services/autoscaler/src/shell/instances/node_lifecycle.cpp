@@ -1,0 +1,261 @@
+#include "qm/autoscaler/node_lifecycle.hpp"
+
+#include "observed.hpp"
+#include "qm/autoscaler/disrupt/drain.hpp"
+#include "qm/autoscaler/node_watch.hpp"
+#include "qm/autoscaler/shell.hpp"
+#include "qm/base/log.hpp"
+
+#include <algorithm>
+
+namespace qm::autoscaler {
+namespace {
+
+constexpr std::string_view kRegisteredLabel = "karpenter.sh/registered", kInitializedLabel = "karpenter.sh/initialized";
+constexpr double kConsistentShare = 0.9;  // of the expected amount
+
+const NodeRow* node_of(const Tables& t, const Claim& c) {
+  const NodeRow* node = c.node.empty() ? nullptr : t.nodes.find(c.node);
+  return node != nullptr && node->known && (node->instance.empty() || node->instance == c.instance) ? node : nullptr;
+}
+
+const NodeDetails* details_of(const Tables& t, const Claim& c) {
+  const NodeDetails* details = c.node.empty() ? nullptr : t.node_details.find(c.node);
+  return details != nullptr && (details->instance.empty() || details->instance == c.instance) ? details : nullptr;
+}
+
+bool has_taint(const NodeDetails& details, std::string_view key) {
+  return std::ranges::any_of(details.taints, [&](const Taint& taint) { return taint.key == key; });
+}
+
+/// How the node is smaller than its type; empty = it is not.
+std::string inconsistency(const NodeDetails& details, const InstanceType& type) {
+  const auto compare = [&](const std::string& name, std::int64_t expected, std::int64_t found) {
+    if (expected <= 0 || static_cast<double>(found) >= kConsistentShare * static_cast<double>(expected))
+      return std::string();
+    return fmt::format("expected {} of resource {}, but found {} ({:.1f}% of expected)", expected, name, found,
+                       100.0 * static_cast<double>(found) / static_cast<double>(expected));
+  };
+  const auto amount = [](const std::map<std::string, std::int64_t>& amounts, const std::string& name) {
+    const auto at = amounts.find(name);
+    return at == amounts.end() ? std::int64_t{0} : at->second;
+  };
+  if (details.capacity.empty()) return {};
+  auto text = compare("cpu", type.cpu_milli + type.reserved_cpu_milli, amount(details.capacity, "cpu"));
+  if (text.empty())
+    text = compare("memory", type.memory_bytes + type.reserved_memory_bytes, amount(details.capacity, "memory"));
+  const std::string gpu(words::kGpuResource);
+  // A GPU that the device plugin has not registered yet is not a difference.
+  if (text.empty() && amount(details.allocatable, gpu) > 0)
+    text = compare(gpu, type.gpus, amount(details.allocatable, gpu));
+  return text;
+}
+
+bool serves(const Claim& c) {
+  return c.state == ClaimState::kReady || c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating;
+}
+
+DrainPod drain_pod_of(const Json& pod) {
+  DrainPod out;
+  out.ns = kube::namespace_of(pod);
+  out.name = kube::name_of(pod);
+  out.uid = kube::uid_of(pod);
+  const auto started = from_rfc3339(pod["status"]["startTime"].string());
+  out.holding = {out.ns + "/" + out.name, do_not_disrupt_of(pod), started ? *started : Instant{}, ""};
+  const Json& grace = pod["spec"]["terminationGracePeriodSeconds"];
+  out.grace = std::chrono::seconds(grace.is_null() ? 30 : grace.integer());
+  const std::string& priority = pod["spec"]["priorityClassName"].string();
+  out.critical = priority == "system-cluster-critical" || priority == "system-node-critical";
+  std::vector<Toleration> tolerations;
+  for (const Json& t : pod["spec"]["tolerations"].items())
+    tolerations.push_back({t["key"].string(), t["operator"].string(), t["value"].string(), t["effect"].string()});
+  const std::vector<Taint> disrupted{{std::string(kDisruptedTaint), "", "NoSchedule"}};
+  out.stays = !works(pod) || untolerated(disrupted, tolerations) == nullptr;
+  const std::string& deletion = pod["metadata"]["deletionTimestamp"].string();
+  out.terminating = !deletion.empty();
+  if (const auto at = from_rfc3339(deletion); at) out.deleted_by = *at;
+  return out;
+}
+
+}  // namespace
+
+std::vector<Condition> claim_conditions(const Engine& engine, const Claim& c) {
+  const Tables& t = engine.tables();
+  const Pool* pool = t.pools.find(c.pool);
+  const NodeRow* node = node_of(t, c);
+  const NodeDetails* details = details_of(t, c);
+  ConditionInputs in;
+  in.launched = !c.instance.empty();
+  in.node.exists = node != nullptr;
+  in.node.ready = node != nullptr && node->ready;
+  if (details != nullptr) in.node.taints = details->taints, in.node.allocatable = details->allocatable;
+  if (pool != nullptr) in.expected.startup_taints = pool->lifecycle.startup_taints;
+  in.expected.resources = c.life.resources;
+  in.initialized = c.life.initialized;
+  in.drift = c.life.drift;
+  in.drift_message = c.life.drift_message;
+  in.consolidatable = pool != nullptr && pool->consolidate_empty && node != nullptr && node->empty_since &&
+                      *node->empty_since + pool->consolidate_after <= engine.now();
+  in.disruption = c.life.disruption;
+  const InstanceType* type = engine.type(c.type);
+  if (details != nullptr && type != nullptr && c.life.initialized) in.inconsistent = inconsistency(*details, *type);
+  in.draining = c.state == ClaimState::kDraining;
+  in.pods = node == nullptr ? 0 : node->pods;
+  in.terminating = c.state == ClaimState::kTerminating;
+  return node_claim_conditions(in);
+}
+
+NodeLifecycle::NodeLifecycle(kube::Client& client, ReadEngine read, const DomainClock& clock, Options options)
+    : client_(client),
+      read_(std::move(read)),
+      clock_(clock),
+      options_(options),
+      status_(
+          client, [] { return Result<kube::Resource>(kube::resources::kNodeClaims); }, clock) {}
+
+NodeLifecycle::~NodeLifecycle() { stop(); }
+
+void NodeLifecycle::start() {
+  thread_ = std::jthread([this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      pass();
+      for (auto left = options_.period; left > SteadyDuration::zero() && !stop.stop_requested();
+           left -= std::chrono::milliseconds(100))
+        std::this_thread::sleep_for(std::min<SteadyDuration>(left, std::chrono::milliseconds(100)));
+    }
+  });
+}
+
+void NodeLifecycle::stop() { thread_ = {}; }
+
+// Only what may differ from the API server leaves the lock.
+std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
+  std::vector<Wanted> out;
+  read_([&](const Engine& engine) {
+    const Tables& t = engine.tables();
+    std::set<NodeName> with_gangs;
+    for (const auto& [id, attempt] : t.attempts) with_gangs.insert(attempt.nodes.begin(), attempt.nodes.end());
+    for (const auto& [name, c] : t.claims) {
+      if (c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
+      Wanted want;
+      want.claim = name;
+      want.image = c.life.image;
+      want.deadline = c.life.deadline;
+      const NodeDetails* details = details_of(t, c);
+      if (details != nullptr && node_of(t, c) != nullptr) {
+        want.node = c.node.value();
+        want.has_gangs = with_gangs.contains(c.node);
+        want.empties = c.evicts_pods();
+        want.registers = has_taint(*details, kUnregisteredTaint);
+        want.initialized = c.life.initialized;
+        const bool ends =
+            c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating || !c.life.replaced_by.empty();
+        if (serves(c) && ends != has_taint(*details, kDisruptedTaint)) want.disrupted_taint = ends;
+      }
+      if (c.group.empty()) want.conditions = claim_conditions(engine, c);
+      out.push_back(std::move(want));
+    }
+  });
+  return out;
+}
+
+void NodeLifecycle::pass() {
+  const auto all = wanted();
+  std::set<ConditionWriter::Key> claims;
+  for (const Wanted& want : all) {
+    const ConditionWriter::Key key{"", want.claim.value()};
+    claims.insert(key);
+    if (options_.writes_status) {
+      Json others = Json::object();
+      if (!want.image.empty()) others.set("imageID", want.image);
+      if (!want.conditions.empty()) status_.write(key, want.conditions, others);
+      if (!want.node.empty()) write_node(want);
+    }
+    if (want.empties) drain(want);
+  }
+  status_.forget_others(claims);
+  std::erase_if(labeled_, [&](const ClaimName& claim) { return !claims.contains({"", claim.value()}); });
+  if (drained_.size() > all.size()) drained_.clear();
+}
+
+void NodeLifecycle::write_node(const Wanted& want) {
+  const bool labels = want.initialized && !labeled_.contains(want.claim);
+  if (!want.registers && !want.disrupted_taint && !labels) return;
+  const auto node = client_.get(kube::resources::kNodes, "", want.node);
+  if (!node) {
+    if (node.error().code != Code::kNotFound)
+      log::warn("a node cannot be read", {{"node", want.node}, {"error", node.error().to_string()}});
+    return;
+  }
+  const std::vector<Taint> before = details_of_node(*node).taints;
+  std::vector<Taint> after = before;
+  const Taint disrupted{std::string(kDisruptedTaint), "", "NoSchedule"};
+  std::erase_if(after, [&](const Taint& taint) {
+    return taint.key == kUnregisteredTaint || (taint.key == kDisruptedTaint && want.disrupted_taint == false);
+  });
+  const bool tainted = std::ranges::any_of(after, [](const Taint& taint) { return taint.key == kDisruptedTaint; });
+  if (want.disrupted_taint == true && !tainted) after.push_back(disrupted);
+  Json set = Json::object();
+  for (const auto label : {kRegisteredLabel, kInitializedLabel}) {
+    const bool wanted = label == kRegisteredLabel || want.initialized;
+    if (wanted && kube::label(*node, label) != "true") set.set(std::string(label), "true");
+  }
+  const bool differs = after != before || set.size() > 0;
+  if (differs && !patch_node(want.node, *node, after, std::move(set))) return;
+  if (want.initialized) labeled_.insert(want.claim);
+}
+
+// The version refuses the patch if another client changed the node in between; the next pass reads it again.
+bool NodeLifecycle::patch_node(const std::string& name, const Json& node, const std::vector<Taint>& taints,
+                               Json labels) {
+  Json list = Json::array();
+  for (const Taint& taint : taints) {
+    const auto known = std::ranges::find_if(node["spec"]["taints"].items(), [&](const Json& one) {
+      return one["key"].string() == taint.key && one["effect"].string() == taint.effect;
+    });
+    list.push_back(known != node["spec"]["taints"].items().end()
+                       ? *known  // with its time
+                       : Json::object({{"key", taint.key}, {"effect", taint.effect}}));
+  }
+  const Json metadata =
+      Json::object({{"resourceVersion", kube::resource_version_of(node)}, {"labels", std::move(labels)}});
+  const auto done = client_.merge_patch(
+      kube::resources::kNodes, "", name,
+      Json::object({{"metadata", metadata}, {"spec", Json::object({{"taints", std::move(list)}})}}));
+  const bool passing = !done && (done.error().code == Code::kAborted || done.error().code == Code::kNotFound);
+  if (!done && !passing) log::warn("a node is not updated", {{"node", name}, {"error", done.error().to_string()}});
+  return done.has_value();
+}
+
+void NodeLifecycle::drain(const Wanted& want) {
+  const auto steady = std::chrono::steady_clock::now();
+  SteadyInstant& last = drained_[want.node];
+  if (last != SteadyInstant{} && steady - last < options_.drain_period) return;
+  last = steady;
+  kube::ListOptions ask;
+  ask.field_selector = "spec.nodeName=" + want.node;
+  std::vector<DrainPod> pods;
+  do {
+    const auto list = client_.list(kube::resources::kPods, "", ask);
+    if (!list) return;  // the next pass reads again
+    for (const Json& pod : list->items) pods.push_back(drain_pod_of(pod));
+    ask.continue_token = list->continue_token;
+  } while (!ask.continue_token.empty());
+  for (const DrainStep& step : next_steps(pods, want.deadline, clock_.now()).steps) {
+    const DrainPod& pod = pods[step.pod];
+    const bool evicts = step.kind == DrainStep::Kind::kEvict;
+    if (evicts && want.has_gangs) continue;
+    const Status done = evicts ? client_.evict(pod.ns, pod.name, -1, pod.uid)
+                               : client_.remove(kube::resources::kPods, pod.ns, pod.name,
+                                                {pod.uid, static_cast<int>(step.grace_seconds), "Background"});
+    if (done) {
+      log::info(evicts ? "a pod is evicted" : "a pod is deleted, because its node ends",
+                {{"node", want.node}, {"namespace", pod.ns}, {"pod", pod.name}});
+    } else if (done.error().code != Code::kExhausted && done.error().code != Code::kNotFound) {
+      log::warn("a pod is not evicted",
+                {{"namespace", pod.ns}, {"pod", pod.name}, {"error", done.error().to_string()}});
+    }
+  }
+}
+
+}  // namespace qm::autoscaler

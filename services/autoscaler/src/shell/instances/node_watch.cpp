@@ -1,0 +1,195 @@
+#include "qm/autoscaler/node_watch.hpp"
+
+#include "json_values.hpp"
+#include "observed.hpp"
+#include "qm/config/manifest.hpp"
+#include "qm/model/quantity.hpp"
+#include "rows.hpp"
+
+#include <algorithm>
+
+namespace qm::autoscaler {
+namespace {
+
+Instant instant_of(const Json& text) {
+  const auto at = from_rfc3339(text.string());
+  return at ? *at : Instant{};
+}
+
+/// Pods that serve requests have a controller that replaces them at once.
+bool is_service(const Json& pod) {
+  const auto& owners = pod["metadata"]["ownerReferences"].items();
+  return std::ranges::any_of(owners, [](const Json& owner) {
+    const std::string& kind = owner["kind"].string();
+    return kind == "ReplicaSet" || kind == "StatefulSet" || kind == "ReplicationController";
+  });
+}
+
+bool is_over(const Json& pod) {
+  const std::string& phase = pod["status"]["phase"].string();
+  return phase == "Succeeded" || phase == "Failed";
+}
+
+void read_amounts(const Json& from, bool extended, std::map<std::string, std::int64_t>& out) {
+  for (const auto& [name, value] : from.members()) {
+    const auto amount = Quantity::parse(value.is_string() ? value.string() : value.dump());
+    if (!amount || (name.find('/') != std::string::npos) != extended) continue;
+    if (extended || name == "cpu" || name == "memory") out[name] = name == "cpu" ? amount->milli() : amount->units();
+  }
+}
+
+}  // namespace
+
+std::optional<Duration> do_not_disrupt_of(const Json& object) {
+  const std::string value = kube::annotation(object, kDoNotDisrupt);
+  if (value.empty()) return std::nullopt;
+  if (value == "true") return Duration::max();
+  const auto lasts = config::parse_duration(value);
+  return lasts && *lasts > Duration::zero() ? std::optional(*lasts) : std::nullopt;
+}
+
+NodeDetails details_of_node(const Json& node) {
+  NodeDetails out;
+  const std::string& provider = node["spec"]["providerID"].string();
+  out.instance = InstanceId(provider.substr(provider.rfind('/') + 1));
+  for (const Json& taint : node["spec"]["taints"].items())
+    out.taints.push_back({taint["key"].string(), taint["value"].string(), taint["effect"].string()});
+  std::ranges::sort(out.taints);
+  read_amounts(node["status"]["capacity"], false, out.capacity);
+  read_amounts(node["status"]["allocatable"], true, out.allocatable);
+  out.do_not_disrupt = do_not_disrupt_of(node) == Duration::max();
+  std::vector<NodeCondition> conditions;
+  for (const Json& c : node["status"]["conditions"].items())
+    conditions.push_back({c["type"].string(), c["status"].string(), instant_of(c["lastTransitionTime"])});
+  if (auto repair = repair_of(conditions)) {
+    out.unhealthy = std::move(repair->condition);
+    out.repair_at = repair->at;
+  }
+  return out;
+}
+
+NodeWatch::NodeWatch(kube::Client& client)
+    : pod_informer_(client, kube::resources::kPods, "",
+                    {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
+      node_informer_(client, kube::resources::kNodes, "",
+                     {[this](const Json& node, bool deleted) { on_node(node, deleted); }, [] {}, {}}),
+      budget_informer_(client, [&client] { return client.find_kind("policy", "poddisruptionbudgets", {"v1"}); }, "",
+                       {[this](const Json& budget, bool deleted) { on_budget(budget, deleted); }, [] {}, {}}) {}
+
+void NodeWatch::start() {
+  for (auto* informer : {&node_informer_, &pod_informer_, &budget_informer_}) informer->start();
+}
+
+void NodeWatch::stop() {
+  for (auto* informer : {&budget_informer_, &pod_informer_, &node_informer_}) informer->stop();
+}
+
+bool NodeWatch::synced() const {
+  return node_informer_.synced() && pod_informer_.synced() && (budget_informer_.synced() || budget_informer_.absent());
+}
+
+void NodeWatch::restore(const Tables& tables) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, details] : tables.node_details) {
+    nodes_[name.value()].published = "";
+    changed_.insert(name.value());
+  }
+}
+
+void NodeWatch::on_pod(const Json& pod, bool deleted) {
+  const std::scoped_lock lock(mutex_);
+  const std::string uid = kube::uid_of(pod), node = pod["spec"]["nodeName"].string();
+  if (const auto known = pods_.find(uid); known != pods_.end()) {
+    nodes_[known->second.node].pods.erase(uid);
+    changed_.insert(known->second.node);
+    pods_.erase(known);
+  }
+  if (deleted || node.empty() || is_over(pod)) return;
+  Pod p{kube::namespace_of(pod),
+        kube::name_of(pod),
+        node,
+        {},
+        do_not_disrupt_of(pod),
+        instant_of(pod["status"]["startTime"]),
+        is_service(pod)};
+  for (const auto& [key, value] : pod["metadata"]["labels"].members()) p.labels[key] = value.string();
+  pods_.emplace(uid, std::move(p));
+  nodes_[node].pods.insert(uid);
+  changed_.insert(node);
+}
+
+void NodeWatch::on_node(const Json& node, bool deleted) {
+  const std::scoped_lock lock(mutex_);
+  const std::string name = kube::name_of(node);
+  Node& n = nodes_[name];
+  n.exists = !deleted;
+  n.details = deleted ? NodeDetails{} : details_of_node(node);
+  changed_.insert(name);
+}
+
+void NodeWatch::on_budget(const Json& budget, bool deleted) {
+  const auto key = std::pair(kube::namespace_of(budget), kube::name_of(budget));
+  const auto selector = label_selector(budget["spec"]["selector"]);
+  const Json& status = budget["status"];
+  const std::scoped_lock lock(mutex_);
+  budgets_.erase(key);
+  if (!deleted && selector) {
+    const bool blocks = status["disruptionsAllowed"].integer() == 0 && status["expectedPods"].integer() > 0;
+    budgets_.emplace(key, PodBudget{*selector, blocks});
+  }
+  for (const auto& [uid, pod] : pods_) {
+    if (pod.ns == key.first) changed_.insert(pod.node);
+  }
+}
+
+// The API server refuses to evict a pod that two budgets select.
+std::string NodeWatch::blocked_by(const Pod& pod) const {
+  std::string first;
+  for (auto at = budgets_.lower_bound({pod.ns, ""}); at != budgets_.end() && at->first.first == pod.ns; ++at) {
+    if (!at->second.pods.matches(pod.labels)) continue;
+    const std::string name = at->first.first + "/" + at->first.second;
+    if (at->second.blocks) return name;
+    if (!first.empty()) return fmt::format("{} together with {}", first, name);
+    first = name;
+  }
+  return {};
+}
+
+NodeDetails NodeWatch::details_of(const Node& node) const {
+  NodeDetails out = node.details;
+  for (const std::string& uid : node.pods) {
+    const Pod& pod = pods_.at(uid);
+    out.serves |= pod.serves;
+    HoldingPod holding{pod.ns + "/" + pod.name, pod.do_not_disrupt, pod.started, blocked_by(pod)};
+    if (holding.do_not_disrupt || !holding.blocked_by.empty()) out.holding.push_back(std::move(holding));
+  }
+  std::ranges::sort(out.holding);
+  return out;
+}
+
+std::vector<service::Input> NodeWatch::changes() {
+  std::vector<service::Input> out;
+  if (!synced()) return out;
+  const std::scoped_lock lock(mutex_);
+  for (const std::string& name : std::exchange(changed_, {})) {
+    const auto at = nodes_.find(name);
+    if (at == nodes_.end()) continue;
+    Node& node = at->second;
+    NodeDetailsUpdated update{NodeName(name), !node.exists, {}};
+    if (node.exists) update.details = details_of(node);
+    std::string bytes = node_details_bytes(update);
+    const bool known = node.published.has_value();
+    if ((node.exists || known) && node.published != bytes) {
+      service::Input in;
+      in.source = service::Source::kWatch;
+      in.name = "node.details";
+      in.bytes = bytes;
+      out.push_back(std::move(in));
+      node.published = std::move(bytes);
+    }
+    if (!node.exists && node.pods.empty()) nodes_.erase(at);
+  }
+  return out;
+}
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,277 @@
+// Disruptions as data: the name of an upstream test, and rows with inputs of our own.
+#include "qm/autoscaler/disrupt/disrupt.hpp"
+#include "qm/testing/text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+namespace qm::autoscaler {
+namespace disrupt_table_test {
+
+using qm::testing::split;
+using qm::testing::trimmed;
+
+const Instant kNow = from_micros(1'000'000'000'000);
+
+Duration secs(const std::string& text) { return std::chrono::seconds(std::stol(text)); }
+
+std::pair<std::string, std::string> key_value(const std::string& word) {
+  const auto eq = word.find('=');
+  return {word.substr(0, eq), eq == std::string::npos ? std::string() : word.substr(eq + 1)};
+}
+
+/// NAME budget=SHARE[/REASON] after=SECONDS never static bounded backoff=SECONDS
+DisruptionPool pool_of(const std::string& text) {
+  DisruptionPool out;
+  const auto words = split(text, ' ');
+  out.name = words.at(0);
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const auto [key, value] = key_value(words[i]);
+    if (key == "budget") {
+      const auto parts = split(value, '/');
+      out.budgets.push_back({parts.at(0), {}, {}, {}});
+      if (parts.size() > 1) out.budgets.back().reasons = {parts[1]};
+    }
+    if (key == "after") out.consolidate_after = secs(value);
+    if (key == "never") out.consolidate_after.reset();
+    if (key == "static") out.is_static = true;
+    if (key == "bounded") out.bounded = true;
+    if (key == "backoff") out.drift_after = kNow + secs(value);
+  }
+  return out;
+}
+
+/// NAME[*COUNT] POOL pods=N empty=AGO created=AGO expire=SECONDS drift=REASON@AGO unhealthy=AGO (of the repair) dnd
+/// hold=POD (true) hold=POD@SECONDS (since a start 60 s ago) pdb=POD serves disrupted notready reserved
+std::vector<DisruptionNode> nodes_of(const std::string& text) {
+  DisruptionNode node;
+  const auto words = split(text, ' ');
+  node.pool = words.at(1);
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    const auto [key, value] = key_value(words[i]);
+    const auto at = value.find('@');
+    const std::string name = value.substr(0, at), number = at == std::string::npos ? "" : value.substr(at + 1);
+    if (key == "pods") node.pods = std::stol(value);
+    if (key == "empty") node.empty_since = kNow - secs(value);
+    if (key == "created") node.created = kNow - secs(value);
+    if (key == "expire") node.expire_after = secs(value);
+    if (key == "drift") node.drift = name, node.drifted_since = kNow - secs(number.empty() ? "0" : number);
+    if (key == "unhealthy") node.unhealthy = "Ready is False", node.repair_at = kNow - secs(value);
+    if (key == "dnd") node.do_not_disrupt = true;
+    if (key == "hold")
+      node.holding.push_back({name, number.empty() ? Duration::max() : secs(number), kNow - secs("60"), ""});
+    if (key == "pdb") node.holding.push_back({value, {}, {}, "guard"});
+    if (key == "serves") node.serves = true;
+    if (key == "disrupted") node.disrupted = true;
+    if (key == "notready") node.ready = false;
+    if (key == "reserved") node.reserved = true;
+  }
+  const auto star = words[0].find('*');
+  const long count = star == std::string::npos ? 1 : std::stol(words[0].substr(star + 1));
+  std::vector<DisruptionNode> out;
+  for (long i = 0; i < count; ++i) {
+    out.push_back(node);
+    out.back().name = star == std::string::npos ? words[0] : fmt::format("{}{}", words[0].substr(0, star), i + 1);
+  }
+  return out;
+}
+
+// pools, by ";" | nodes, by ";" | started: NODE Cause (+ = replaced first), by ","; - = none; N = their number | part
+// of the reason why the first other one is held, or seconds until the next look; empty = not checked
+constexpr const char* kRows = R"(
+# Emptiness can delete empty nodes
+p after=30 | a p empty=30 | a Empty |
+p after=30 | a p empty=90 ; b p empty=45 | a Empty, b Empty |
+# Emptiness should ignore nodes without the consolidatable status condition
+p after=30 | a p empty=29 | - | 1
+p never | a p empty=9000 | - |
+# Emptiness should ignore nodes with pods
+p after=30 | a p pods=1 | - |
+# Emptiness should ignore nodes with the karpenter.sh/do-not-disrupt annotation
+p after=30 | a p empty=30 dnd | - | the node has the annotation
+# Emptiness should ignore nodes that have pods with the karpenter.sh/do-not-disrupt annotation (DaemonSet pods count)
+p after=30 | a p empty=30 hold=kube-system/agent | - | pod kube-system/agent has the annotation
+# Emptiness should ignore nodes that have pods with the blocking PDBs
+p after=30 | a p empty=30 pdb=kube-system/agent | - | PodDisruptionBudget guard
+# Emptiness should only allow 3 empty nodes to be disrupted
+p budget=3 | a*10 p empty=1 | 3 | allows 3 of 10 nodes for Empty
+p budget=30% | a*10 p empty=1 | 3 |
+# Emptiness should allow all empty nodes to be disrupted
+p budget=100% | a*10 p empty=1 | 10 |
+# Emptiness should allow no empty nodes to be disrupted
+p budget=0% | a*10 p empty=1 | - | allows 0 of 10
+# Emptiness should allow 2 nodes from each nodePool to be deleted
+p budget=2 ; q budget=2 | a*3 p empty=1 ; b*3 q empty=1 | a1 Empty, a2 Empty, b1 Empty, b2 Empty |
+# Emptiness should allow all nodes from each nodePool to be deleted
+p budget=100% ; q budget=100% | a*3 p empty=1 ; b*3 q empty=1 | 6 |
+# Emptiness should not delete a node that is nominated for pods
+p | a p empty=99 reserved | - |
+# BuildDisruptionBudgetMapping should not consider nodes that are not managed as part of disruption count
+p budget=50% | a p empty=1 ; b p pods=1 ; c other empty=1 ; d other empty=1 | a Empty |
+# BuildDisruptionBudgetMapping should not return a negative disruption value
+p budget=1 | a p empty=1 ; b p disrupted ; c p disrupted | - | 2 are disrupted
+# BuildDisruptionBudgetMapping should consider nodes with a deletion timestamp set and MarkedForDeletion to the disruption count
+p budget=2 | a p empty=1 ; b p empty=1 ; c p disrupted | a Empty | and 2 are disrupted
+# BuildDisruptionBudgetMapping should consider not ready nodes to the disruption count
+p budget=2 | a p empty=1 ; b p empty=1 ; c p pods=1 notready | a Empty |
+p budget=1 | a p empty=1 notready ; b p pods=1 | - | and 1 are disrupted
+# Drift can delete drifted nodes
+p | a p drift=AMIDrift@5 empty=1 | a Empty |
+p never | a p drift=AMIDrift@5 empty=1 | a Drifted |
+# Drift can replace drifted nodes
+p | a p drift=NodePoolDrifted@5 pods=2 | a Drifted+ |
+# Drift should ignore nodes without the drifted status condition
+p never | a p empty=5 ; b p pods=1 | - |
+# Drift should ignore nodes with the karpenter.sh/do-not-disrupt annotation
+p | a p drift=AMIDrift@5 pods=1 dnd | - | the node has the annotation
+# Drift should ignore nodes that have pods with the karpenter.sh/do-not-disrupt annotation
+p | a p drift=AMIDrift@5 pods=1 hold=ml/train | - | pod ml/train has the annotation
+# Drift should ignore nodes that have pods with the blocking PDBs
+p | a p drift=AMIDrift@5 pods=1 pdb=ml/serve | - | allows no eviction of pod ml/serve
+# Drift should drift nodes that have pods with the karpenter.sh/do-not-disrupt annotation when the NodePool's terminationGracePeriod is not nil
+p bounded | a p drift=AMIDrift@5 pods=1 hold=ml/train | a Drifted+ |
+# Drift should drift nodes that have pods with the blocking PDBs when the NodePool's terminationGracePeriod is not nil
+p bounded | a p drift=AMIDrift@5 pods=1 pdb=ml/serve | a Drifted+ |
+p bounded | a p drift=AMIDrift@5 pods=1 pdb=ml/serve dnd | - | the node has the annotation
+# Drift should only allow 3 empty nodes to be disrupted
+p never budget=3 | a*10 p drift=AMIDrift@5 empty=1 | 3 | for Drifted
+p never budget=30%/Drifted budget=0/Empty | a*10 p drift=AMIDrift@5 empty=1 | 3 |
+# Drift should disrupt 3 nodes, taking into account commands in progress
+p never budget=3 | a*9 p drift=AMIDrift@5 pods=1 ; b*2 p drift=AMIDrift@5 disrupted | a1 Drifted+ |
+# Drift should allow no empty nodes to be disrupted
+p never budget=0/Drifted | a*10 p drift=AMIDrift@5 empty=1 | - | allows 0 of 10 nodes for Drifted
+# Drift should allow 2 nodes from each nodePool to be deleted
+p never budget=2 ; q never budget=2 | a*3 p drift=AMIDrift@5 empty=1 ; b*3 q drift=AMIDrift@5 empty=1 | 4 |
+# Drift should drift one non-empty node at a time, starting with the earliest drift
+p budget=1 | a p drift=AMIDrift@5 pods=1 ; b p drift=AMIDrift@50 pods=1 ; c p drift=AMIDrift@20 pods=1 | b Drifted+ |
+# Drift should delete all empty drifted nodes before replacing others
+p never budget=2 | a p drift=AMIDrift@500 pods=1 ; b p drift=AMIDrift@5 empty=1 ; c p drift=AMIDrift@6 empty=1 | c Drifted, b Drifted |
+# Drift should continue to the next drifted node if the first cannot reschedule all pods
+p budget=1 | a p drift=AMIDrift@50 pods=1 hold=ml/train ; b p drift=AMIDrift@5 pods=1 | b Drifted+ |
+# Drift should untaint nodes when drift replacement fails (the pool backs off)
+p backoff=60 | a p drift=AMIDrift@5 pods=1 | - | backs off
+p backoff=60 | a p drift=AMIDrift@5 pods=1 | - | 60
+p backoff=0 | a p drift=AMIDrift@5 pods=1 | a Drifted+ |
+p backoff=60 ; q | a p drift=AMIDrift@5 pods=1 ; b q drift=AMIDrift@5 pods=1 | b Drifted+ |
+# StaticDrift should replace drifted nodes of a static NodePool one for one
+p static | a p drift=NodePoolDrifted@5 empty=1 ; b p drift=NodePoolDrifted@5 pods=1 | a Drifted+, b Drifted+ |
+# StaticDrift should respect budgets
+p static budget=1 | a p drift=NodePoolDrifted@9 pods=1 ; b p drift=NodePoolDrifted@50 pods=1 | b Drifted+ |
+# StaticDrift should not disrupt empty nodes that are not drifted
+p static | a p empty=9000 | - |
+# Expiration should remove nodeclaims that are expired
+p | a p created=31 expire=30 pods=1 | a Expired |
+p never | a p created=30 expire=30 empty=1 | a Expired |
+# Expiration should not remove NodeClaims that haven't expired
+p | a p created=29 expire=30 pods=1 | - | 1
+# Expiration should disable expiration when set to Never
+p | a p created=99999999 pods=1 | - |
+# Expiration should return the requeue interval for the time between now and when the nodeClaim expires
+p | a p created=100 expire=300 pods=1 ; b p created=100 expire=250 pods=1 | - | 150
+# Expiration should remove expired nodes regardless of budgets and of pods that must not be disrupted
+p budget=0 | a p created=31 expire=30 pods=1 dnd hold=ml/train pdb=ml/serve | a Expired |
+p budget=1 | a*4 p created=31 expire=30 pods=1 | 4 |
+# Expiration replaces the node of a service first (not in Karpenter)
+p | a p created=31 expire=30 pods=3 serves | a Expired+ |
+p | a p created=31 expire=30 empty=1 serves | a Expired |
+# Node health should delete nodes that are unhealthy by the cloud provider
+p | a p unhealthy=0 pods=1 notready ; b*4 p pods=1 | a Unhealthy |
+# Node health should not delete node when health duration is not reached
+p | a p unhealthy=-60 pods=1 notready ; b*4 p pods=1 | - | 60
+# Node health should return the requeue interval for the condition closest to its terminationDuration
+p | a p unhealthy=-60 pods=1 ; b p unhealthy=-40 pods=1 ; c*8 p pods=1 | - | 40
+# Node health should ignore node disruption budgets
+p budget=0 | a p unhealthy=1 pods=1 notready ; b*4 p pods=1 | a Unhealthy |
+# Node health should ignore do-not-disrupt on a node
+p | a p unhealthy=1 pods=1 dnd hold=ml/train ; b*4 p pods=1 | a Unhealthy |
+# Node health should ignore unhealthy nodes if more then 20% of the nodes are unhealthy
+p | a*3 p unhealthy=1 pods=1 ; b*7 p pods=1 | - | 3 of 10 nodes of the NodePool are unhealthy, and none is repaired above 2
+p | a*2 p unhealthy=1 pods=1 ; b*8 p pods=1 | a1 Unhealthy, a2 Unhealthy |
+# Node health should consider round up when there is a low number of nodes for a nodepool
+p | a p unhealthy=1 pods=1 ; b p pods=1 | a Unhealthy |
+p | a p unhealthy=1 pods=1 | a Unhealthy |
+p | a*2 p unhealthy=1 pods=1 ; b p pods=1 | - | 2 of 3 nodes
+# Disruption should not disrupt a node twice
+p | a p created=31 expire=30 drift=AMIDrift@5 empty=9 unhealthy=1 | a Expired |
+p | a p drift=AMIDrift@5 empty=9 disrupted | - |
+# Candidate filtering should consider pods with do-not-disrupt as a duration since their start
+p | a p drift=AMIDrift@5 pods=1 hold=ml/train@100 | - | 40
+p | a p drift=AMIDrift@5 pods=1 hold=ml/train@61 | - | pod ml/train has the annotation
+p | a p drift=AMIDrift@5 pods=1 hold=ml/train@60 | a Drifted+ |
+p | a p drift=AMIDrift@5 pods=2 hold=ml/a@70 hold=ml/b@90 | - | 30
+p | a p drift=AMIDrift@5 pods=2 hold=ml/a@70 hold=ml/b | - | pod ml/b
+)";
+
+std::string text_of(const DisruptionProblem& problem, const DisruptionDecision& decision) {
+  std::vector<std::string> out;
+  for (const auto& one : decision.start)
+    out.push_back(
+        fmt::format("{} {}{}", problem.nodes[one.node].name, name_of(one.cause), one.replace_first ? "+" : ""));
+  return out.empty() ? "-" : fmt::format("{}", fmt::join(out, ", "));
+}
+
+bool is_number(const std::string& text) { return text.find_first_not_of("0123456789") == std::string::npos; }
+
+TEST(Disrupt, RowsHold) {
+  std::string upstream;
+  int rows = 0;
+  for (const auto& line : split(kRows, '\n')) {
+    if (line.empty()) continue;
+    if (line.starts_with("# ")) {
+      upstream = line;
+      continue;
+    }
+    const auto cells = split(line, '|');
+    ASSERT_GE(cells.size(), 3U) << line;
+    DisruptionProblem problem;
+    problem.now = kNow;
+    for (const auto& part : split(cells[0], ';')) problem.pools.push_back(pool_of(trimmed(part)));
+    for (const auto& part : split(cells[1], ';')) {
+      for (auto& node : nodes_of(trimmed(part))) problem.nodes.push_back(std::move(node));
+    }
+    const auto decision = decide_disruptions(problem, next_in_utc);
+    const std::string expected = trimmed(cells[2]), rest = cells.size() > 3 ? trimmed(cells[3]) : "";
+    if (is_number(expected)) {
+      EXPECT_EQ(decision.start.size(), std::stoul(expected)) << upstream << "\n" << line;
+    } else {
+      EXPECT_EQ(text_of(problem, decision), expected) << upstream << "\n" << line;
+    }
+    EXPECT_EQ(broken_rule(problem, decision, next_in_utc), "") << line;
+    if (!rest.empty() && is_number(rest)) {
+      ASSERT_TRUE(decision.wake_at) << line;
+      EXPECT_EQ(*decision.wake_at - kNow, secs(rest)) << line;
+    } else if (!rest.empty()) {
+      ASSERT_FALSE(decision.held.empty()) << line;
+      EXPECT_NE(decision.held.front().why.find(rest), std::string::npos) << line << ": " << decision.held.front().why;
+    }
+    ++rows;
+  }
+  EXPECT_GE(rows, 68);
+}
+
+// The checker is of use: it finds each kind of a decision that breaks a rule.
+TEST(Disrupt, TheCheckerFindsWhatADecisionIgnores) {
+  DisruptionProblem problem;
+  problem.now = kNow;
+  problem.pools = {pool_of("p budget=1"), pool_of("q")};
+  for (const char* text : {"a p empty=1", "b p empty=1", "c q pods=1 drift=AMIDrift@1 hold=ml/train", "d q pods=1",
+                           "e q pods=1 unhealthy=1", "f q pods=1 unhealthy=1"}) {
+    problem.nodes.push_back(nodes_of(text).front());
+  }
+  const auto broken = [&](std::vector<Disruption> start) {
+    return broken_rule(problem, {std::move(start), {}, {}}, next_in_utc);
+  };
+  using enum DisruptionCause;
+  EXPECT_EQ(broken({{0, kEmpty, false}}), "");
+  EXPECT_EQ(broken({{0, kEmpty, false}, {1, kEmpty, false}}),
+            "NodePool p has 2 disrupted nodes, and its budget allows 1");
+  EXPECT_EQ(broken({{0, kEmpty, false}, {0, kEmpty, false}}), "node a is disrupted twice");
+  EXPECT_NE(broken({{2, kDrifted, true}}).find("node c is held"), std::string::npos);
+  EXPECT_EQ(broken({{3, kExpired, false}}), "node d is not Expired");
+  EXPECT_NE(broken({{4, kUnhealthy, false}}).find("too much of its NodePool"), std::string::npos);
+  EXPECT_EQ(broken({{9, kEmpty, false}}), "node 9 does not exist");
+}
+
+}  // namespace disrupt_table_test
+}  // namespace qm::autoscaler

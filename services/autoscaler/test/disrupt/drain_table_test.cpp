@@ -1,0 +1,104 @@
+// Steps of a drain as data: the name of an upstream test, and rows with inputs of our own.
+#include "qm/autoscaler/disrupt/drain.hpp"
+#include "qm/testing/text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+namespace qm::autoscaler {
+namespace drain_table_test {
+
+using qm::testing::split;
+using qm::testing::trimmed;
+
+const Instant kNow = from_micros(1'000'000'000'000);
+Duration secs(const std::string& text) { return std::chrono::seconds(std::stol(text)); }
+
+/// NAME grace=SECONDS critical stays terminating=END (in seconds) hold=true hold=SECONDS (since a start 60 s ago)
+DrainPod pod_of(const std::string& text) {
+  DrainPod out;
+  const auto words = split(text, ' ');
+  out.name = words.at(0);
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string word(words[i]);
+    const auto eq = word.find('=');
+    const std::string key = word.substr(0, eq), value = eq == std::string::npos ? "" : word.substr(eq + 1);
+    if (key == "grace") out.grace = secs(value);
+    if (key == "critical") out.critical = true;
+    if (key == "stays") out.stays = true;
+    if (key == "terminating") out.terminating = true, out.deleted_by = kNow + secs(value);
+    if (key == "hold") out.holding = {out.name, value == "true" ? Duration::max() : secs(value), kNow - secs("60"), ""};
+  }
+  return out;
+}
+
+// seconds to the deadline of the node, or - | pods, by ";" | steps: NAME evict, NAME delete=SECONDS | pods left
+constexpr const char* kRows = R"(
+# Termination should delete nodes
+- | a ; b | a evict, b evict | 2
+# Termination should not evict static pods, DaemonSet pods and finished pods
+- | a stays ; b | b evict | 1
+- | a stays | - | 0
+# Termination should not evict pods that tolerate karpenter disruption taint
+100 | a stays grace=300 | - | 0
+# Termination should evict non-critical pods first
+- | a critical ; b | b evict | 2
+- | a critical ; b terminating=30 | - | 2
+- | a critical ; b stays | a evict | 1
+# Termination should not evict pods that are already terminating
+- | a terminating=30 ; b | b evict | 2
+# Termination should not evict pods with the do-not-disrupt annotation
+- | a hold=true ; b | b evict | 2
+- | a hold=100 | - | 1
+- | a hold=60 | a evict | 1
+# Termination should not delete nodes until all pods are deleted
+- | a terminating=30 | - | 1
+# Terminator should preemptively delete pods to satisfy their terminationGracePeriodSeconds
+300 | a grace=300 | a delete=300 | 1
+200 | a grace=300 | a delete=200 | 1
+# Terminator should only delete pods when remaining node termination time is less than the pod's terminationGracePeriodSeconds
+301 | a grace=300 | a evict | 1
+301 | a grace=300 hold=true | - | 1
+300 | a grace=300 hold=true | a delete=300 | 1
+# Terminator should delete pods with the do-not-disrupt annotation and blocking PDBs once the node's time is over
+0 | a grace=30 hold=true ; b critical | a delete=0, b delete=0 | 2
+-5 | a grace=30 | a delete=0 | 1
+# Terminator should not delete a pod again whose deletion ends in time, and should shorten a longer one
+100 | a grace=300 terminating=100 | - | 1
+100 | a grace=300 terminating=250 | a delete=100 | 1
+# Terminator should delete critical pods in time although others are left
+60 | a critical grace=60 ; b grace=10 | a delete=60, b evict | 2
+)";
+
+TEST(Drain, RowsHold) {
+  std::string upstream;
+  int rows = 0;
+  for (const auto& line : split(kRows, '\n')) {
+    if (line.empty()) continue;
+    if (line.starts_with("# ")) {
+      upstream = line;
+      continue;
+    }
+    const auto cells = split(line, '|');
+    ASSERT_EQ(cells.size(), 4U) << line;
+    std::vector<DrainPod> pods;
+    for (const auto& part : split(cells[1], ';')) pods.push_back(pod_of(trimmed(part)));
+    const std::string until = trimmed(cells[0]);
+    const auto plan = next_steps(pods, until == "-" ? std::nullopt : std::optional(kNow + secs(until)), kNow);
+    std::vector<std::string> steps;
+    for (const auto& step : plan.steps) {
+      steps.push_back(step.kind == DrainStep::Kind::kEvict
+                          ? fmt::format("{} evict", pods[step.pod].name)
+                          : fmt::format("{} delete={}", pods[step.pod].name, step.grace_seconds));
+    }
+    EXPECT_EQ(steps.empty() ? "-" : fmt::format("{}", fmt::join(steps, ", ")), trimmed(cells[2])) << upstream << "\n"
+                                                                                                  << line;
+    EXPECT_EQ(plan.left, std::stol(trimmed(cells[3]))) << line;
+    ++rows;
+  }
+  EXPECT_GE(rows, 22);
+}
+
+}  // namespace drain_table_test
+}  // namespace qm::autoscaler

@@ -1,0 +1,191 @@
+// What the API server gets for the decisions of the engine: status of NodeClaims, taints and labels of nodes, evictions.
+#include "qm/autoscaler/node_lifecycle.hpp"
+
+#include "qm/autoscaler/shell.hpp"
+#include "qm/http/http.hpp"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+namespace qm::autoscaler {
+namespace node_lifecycle_test {
+
+using namespace std::chrono_literals;
+
+/// Objects by path, and what was written.
+class Api {
+ public:
+  Api() : server_({}, [this](const http::Request& r) { return answer(r); }) { EXPECT_TRUE(server_.start()); }
+  ~Api() { server_.stop(); }
+  [[nodiscard]] std::string origin() const { return "http://127.0.0.1:" + std::to_string(server_.port()); }
+  std::map<std::string, Json> objects;
+  Json pods = Json::array();
+  std::vector<std::string> writes;
+
+ private:
+  http::Answer answer(const http::Request& r) {
+    std::string path = r.path();
+    if (path == "/api/v1/pods")
+      return http::json(200, Json::object({{"metadata", Json::object()}, {"items", pods}}).dump());
+    if (r.method == "POST" || r.method == "DELETE") {
+      writes.push_back(r.method + " " + path);
+      if (r.method == "DELETE") writes.back() += " " + (*Json::parse(r.body))["gracePeriodSeconds"].dump();
+      return http::json(201, "{}");
+    }
+    const bool status = path.ends_with("/status");
+    if (status) path.resize(path.size() - 7);
+    const auto at = objects.find(path);
+    if (at == objects.end())
+      return http::json(404, R"({"kind":"Status","code":404,"reason":"NotFound","message":"not found"})");
+    if (r.method == "PATCH") {
+      writes.push_back("PATCH " + r.path());
+      Json patch = *Json::parse(r.body);
+      at->second.merge_patch(patch);
+    }
+    return http::json(200, at->second.dump());
+  }
+  http::Server server_;
+};
+
+Json pod(const char* name, const char* annotation) {
+  Json metadata = Json::object({{"name", name}, {"namespace", "ml"}, {"uid", name}});
+  if (*annotation != 0)
+    metadata.set("annotations", Json::object({{"karpenter.sh/do-not-disrupt", std::string(annotation)}}));
+  return Json::object({{"metadata", std::move(metadata)},
+                       {"spec", Json::object({{"terminationGracePeriodSeconds", 60}})},
+                       {"status", Json::object({{"phase", "Running"}})}});
+}
+
+class Lifecycle : public ::testing::Test {
+ protected:
+  Lifecycle() {
+    pool_.name = "p";
+    pool_.instance_types = {"g5.xlarge"};
+    pool_.markets = {Market::kOnDemand};
+    pool_.consolidate_empty = false;
+    pool_.lifecycle.template_hash = "a";
+    pool_.lifecycle.termination_grace = 10min;
+    PodSet pods;
+    pods.shape.gpu.whole = 1;
+    step({PoolsApplied{{pool_}}, DemandUpdated{{{{WorkloadUid("w"), 1}, {pods}, 0, clock_.now()}}}});
+    claim_ = engine_.tables().claims.begin()->first;
+    api_.objects["/apis/karpenter.sh/v1/nodeclaims/" + claim_.value()] = *Json::parse("{}");
+    api_.objects["/api/v1/nodes/n1"] = *Json::parse(
+        R"({"metadata":{"name":"n1","resourceVersion":"7"},"spec":{"taints":[{"key":"karpenter.sh/unregistered","effect":"NoExecute"},{"key":"gpu","effect":"NoSchedule"}]}})");
+  }
+  void step(const std::vector<Command>& batch) {
+    (void)engine_.step(batch, clock_.now());
+    engine_.commit();
+  }
+  void run(std::int32_t pods) {
+    InstanceFact fact{InstanceId("i-1"), claim_,         "p",          "g5.xlarge", "z1",
+                      Market::kOnDemand, NodeName("n1"), clock_.now(), {}};
+    fact.image = "ami-1";
+    step({LaunchEnded{claim_, fact.id, ""}, InstancesListed{{fact}}, DemandUpdated{},
+          NodeUpdated{NodeName("n1"), true, false, false, pods, pods == 0 ? std::optional(clock_.now()) : std::nullopt,
+                      fact.id}});
+  }
+  void details(std::int64_t gpus, std::vector<Taint> taints) {
+    NodeDetailsUpdated update{NodeName("n1"), false, {}};
+    update.details.instance = InstanceId("i-1");
+    update.details.taints = std::move(taints);
+    update.details.allocatable["nvidia.com/gpu"] = gpus;
+    step({update});
+  }
+  std::string condition(const std::string& type) {
+    const Json& status = api_.objects.at("/apis/karpenter.sh/v1/nodeclaims/" + claim_.value())["status"];
+    for (const Json& c : status["conditions"].items()) {
+      if (c["type"].string() == type) return c["status"].string() + " " + c["reason"].string();
+    }
+    return "absent";
+  }
+  std::vector<std::string> taints() {
+    std::vector<std::string> out;
+    for (const Json& taint : api_.objects.at("/api/v1/nodes/n1")["spec"]["taints"].items())
+      out.push_back(taint["key"].string());
+    return out;
+  }
+
+  ManualClock clock_{from_micros(1'800'000'000'000'000)};
+  Api api_;
+  kube::Client client_{{api_.origin(), {}, {}, {}, {}}};
+  Pool pool_;
+  Engine engine_{catalog_types(), [] {
+                   autoscaler::Options options;
+                   options.node_details = true;
+                   return options;
+                 }()};
+  ClaimName claim_;
+  NodeLifecycle lifecycle_{client_, [this](const auto& use) { use(engine_); }, clock_, {true, 1s, 0s}};
+};
+
+TEST_F(Lifecycle, ANodeIsRegisteredAndThenInitialized) {
+  lifecycle_.pass();
+  EXPECT_EQ(condition("Launched"), "Unknown AwaitingReconciliation");
+  run(0);
+  details(0, {{"karpenter.sh/unregistered", "", "NoExecute"}});
+  lifecycle_.pass();
+  EXPECT_EQ(condition("Launched"), "True Launched");
+  EXPECT_EQ(condition("Registered"), "Unknown UnregisteredTaintExists");
+  EXPECT_EQ(taints(), std::vector<std::string>{"gpu"}) << "the others stay";
+  const Json& node = api_.objects.at("/api/v1/nodes/n1");
+  EXPECT_EQ(node["metadata"]["labels"]["karpenter.sh/registered"].string(), "true");
+  EXPECT_TRUE(node["metadata"]["labels"]["karpenter.sh/initialized"].is_null());
+  details(0, {});
+  lifecycle_.pass();
+  EXPECT_EQ(condition("Initialized"), "Unknown ResourceNotRegistered");
+  EXPECT_EQ(condition("Ready"), "Unknown ReconcilingDependents");
+  details(1, {});
+  lifecycle_.pass();
+  EXPECT_EQ(condition("Ready"), "True Ready");
+  EXPECT_EQ(api_.objects.at("/api/v1/nodes/n1")["metadata"]["labels"]["karpenter.sh/initialized"].string(), "true");
+  EXPECT_EQ(api_.objects.at("/apis/karpenter.sh/v1/nodeclaims/" + claim_.value())["status"]["imageID"].string(),
+            "ami-1");
+  // What is written already is not written again.
+  api_.writes.clear();
+  lifecycle_.pass();
+  EXPECT_EQ(api_.writes, std::vector<std::string>{});
+}
+
+TEST_F(Lifecycle, TimesOfTransitionsSurviveARestart) {
+  run(0);
+  details(1, {});
+  lifecycle_.pass();
+  const std::string path = "/apis/karpenter.sh/v1/nodeclaims/" + claim_.value();
+  const Json before = api_.objects.at(path)["status"]["conditions"];
+  clock_.advance(1h);
+  NodeLifecycle again{client_, [this](const auto& use) { use(engine_); }, clock_, {true, 1s, 0s}};
+  pool_.lifecycle.template_hash = "b";
+  step({PoolsApplied{{pool_}}});
+  again.pass();
+  EXPECT_EQ(condition("Drifted"), "True NodePoolDrifted");
+  const Json after = api_.objects.at(path)["status"]["conditions"];
+  EXPECT_EQ(after.at(0).dump(), before.at(0).dump()) << "Launched has its time";
+}
+
+// An expired node: the taint, evictions except of pods that must not be disrupted, and at the deadline deletions in time.
+TEST_F(Lifecycle, AnExpiredNodeIsTaintedAndEmptied) {
+  pool_.lifecycle.expire_after = 24h;
+  run(2);
+  details(1, {});
+  api_.pods = Json::array({pod("a", ""), pod("b", "true")});
+  engine_.mutable_tables().claims.edit(claim_).life.expire_after = 24h;
+  engine_.commit();
+  clock_.advance(24h);
+  step({Tick{}});
+  ASSERT_TRUE(engine_.tables().claims.find(claim_)->evicts_pods());
+  lifecycle_.pass();
+  EXPECT_EQ(taints().back(), "karpenter.sh/disrupted");
+  EXPECT_EQ(condition("DisruptionReason"), "True Expired");
+  EXPECT_EQ(condition("Drained"), "Unknown Draining");
+  EXPECT_EQ(api_.writes.back(), "POST /api/v1/namespaces/ml/pods/a/eviction");
+  EXPECT_EQ(std::ranges::count(api_.writes, "POST /api/v1/namespaces/ml/pods/b/eviction"), 0);
+  clock_.advance(9min);
+  api_.pods = Json::array({pod("b", "true")});
+  lifecycle_.pass();
+  EXPECT_EQ(api_.writes.back(), "DELETE /api/v1/namespaces/ml/pods/b 60");
+}
+
+}  // namespace node_lifecycle_test
+}  // namespace qm::autoscaler
