@@ -84,6 +84,10 @@ struct TriggerHpaDecision {
                                       const ControllerOptions& options, const TriggerObservation& seen,
                                       ScaledObjectState& state);
 
+/// As record_change() of an autoscaler, for the one that KEDA creates for the object.
+void record_change(const ScaledObject& object, Instant now, std::int32_t before, std::int32_t after,
+                   const HpaState& earlier, HpaState& state);
+
 /// Applies changed annotations: pausing removes the autoscaler with its memory, and paused-replicas sets the size. The
 /// replicas of the target afterwards.
 [[nodiscard]] std::int32_t reconcile(const ScalingAnnotations& annotations, std::int32_t replicas,

@@ -19,6 +19,7 @@ struct Metric {
   TargetType type = TargetType::kUtilization;
   std::int32_t utilization = 0;  ///< percent of the request, for kUtilization
   std::int64_t milli = 0;        ///< for the other types
+  bool exact = false;            ///< a number of replicas, not a measurement: without tolerance
   friend bool operator==(const Metric&, const Metric&) = default;
 };
 
@@ -66,6 +67,9 @@ struct ControllerOptions {
   Duration downscale_stabilization = std::chrono::seconds(300);
   bool scale_to_zero = false;          ///< HPAScaleToZero
   bool configurable_tolerance = true;  ///< HPAConfigurableTolerance
+  /// Not of the original: the replicas of a cron trigger apply without tolerance. With it, 49 replicas from 45 are
+  /// within 0.1, so that a schedule does not happen.
+  bool exact_schedules = false;
 };
 
 }  // namespace qm::autoscaler::replicas
