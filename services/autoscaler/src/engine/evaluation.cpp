@@ -17,6 +17,7 @@ void Evaluation::run() {
   parts_.launches.cover_demand();
   parts_.retirement.retire_empty();
   parts_.groups.size_groups();
+  parts_.replica_scaling.run();
   for (const auto& name : state_.changed_claims) {
     if (const Claim* row = state_.tables.claims.find(name)) state_.out.instances.push_back({name, *row, false});
   }
@@ -79,6 +80,7 @@ std::optional<Instant> Evaluation::next_timer() const {
   }
   for (const auto& [id, save] : state_.tables.saves) consider(save.until);
   for (const auto& [offering, until] : state_.tables.blocked) consider(until);
+  if (const auto at = parts_.replica_scaling.next()) consider(*at);
   if (state_.more_replicas) consider(state_.now + std::chrono::seconds(1));
   return next;
 }

@@ -7,6 +7,7 @@
 #include "launch/new_nodes.hpp"
 #include "launch/static_pools.hpp"
 #include "observations.hpp"
+#include "replicas/replica_scaling.hpp"
 #include "state.hpp"
 
 namespace qm::autoscaler {
@@ -29,6 +30,7 @@ struct EngineParts {
   Launches launches{state, facts, claims, offers, plans, new_nodes};
   Retirement retirement{state, facts, claims, static_pools};
   Groups groups{state};
+  ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
 
   Explanation explanation{state, facts, offers, static_pools};
 };

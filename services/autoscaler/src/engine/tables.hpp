@@ -10,6 +10,8 @@ template <class T, class Fn>
 void for_each_table(T& t, Fn&& fn) {
   fn(t.pools), fn(t.claims), fn(t.nodes), fn(t.attempts), fn(t.workloads), fn(t.demand), fn(t.plans), fn(t.orders),
       fn(t.saves), fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes), fn(t.daemon_sets), fn(t.owners);
+  auto& r = t.replicas;
+  fn(r.scalers), fn(r.targets), fn(r.readings), fn(r.histories), fn(r.decisions);
 }
 
 /// Digest of all rows, to compare two histories. One pass over the tables.

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/autoscaler/budgets/budgets.hpp"
+#include "qm/autoscaler/replica_scaling.hpp"
 #include "qm/autoscaler/requirements/requirement.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
@@ -183,9 +184,9 @@ struct DaemonSetsUpdated {
   std::vector<PodSet> sets;
 };
 
-using Command =
-    std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated, AssignmentUpdated,
-                 WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated, LaunchEnded, TerminateEnded,
-                 GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated>;
+using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated,
+                             AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
+                             LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated,
+                             ScalerUpdated, ScalersListed, ReplicasObserved, ReplicasChanged>;
 
 }  // namespace qm::autoscaler

@@ -26,6 +26,7 @@ struct Options {
   Duration missing = std::chrono::minutes(10);         ///< missing in the description for this time = gone
   bool strict_min_values = true;  ///< a launch without the minValues of its NodePool: refused, or allowed and reported
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
+  ReplicaOptions replicas;
 };
 
 // ---- outputs ----
@@ -99,6 +100,7 @@ struct Output {
   std::vector<LaunchIntent> launches;
   std::vector<TerminateIntent> terminations;
   std::vector<GroupIntent> groups;
+  ReplicaOutput replicas;
   std::optional<Instant> wake_at;
 };
 

@@ -153,6 +153,7 @@ struct Tables {
   Table<std::string, std::int64_t> group_sizes;                      ///< Auto Scaling group -> last requested size
   Table<std::string, PodSet> daemon_sets;
   Table<std::string, OwnerRow> owners;  ///< of namespaces that name one; others: ""; none = this autoscaler
+  ReplicaTables replicas;               ///< no other table depends on them
 };
 
 }  // namespace qm::autoscaler
