@@ -99,6 +99,10 @@ struct NewGroup {
 struct QueueMessage {
   std::string id, receipt, body;
 };
+/// Approximate numbers of messages: to be received, received and not deleted yet, and not yet to be received.
+struct QueueDepth {
+  std::int64_t visible = 0, in_flight = 0, delayed = 0;
+};
 
 /// A client of EC2, Auto Scaling, SQS, IAM and the Systems Manager: SigV4, pagination, retry with jitter, client tokens. Any thread.
 ///
@@ -151,6 +155,7 @@ class Aws {
   Result<std::vector<QueueMessage>> receive_messages(const std::string& queue_url, int max, int wait_seconds,
                                                      std::optional<int> visibility_seconds = {});
   Status delete_message(const std::string& queue_url, const std::string& receipt);
+  Result<QueueDepth> queue_depth(const std::string& queue_url);
 
  private:
   struct Impl;
