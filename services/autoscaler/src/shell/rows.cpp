@@ -2,6 +2,7 @@
 
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
+#include "replicas/replica_rows.hpp"
 #include "state/autoscaler_state.pb.h"
 
 #include <charconv>
@@ -353,6 +354,7 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.group_sizes, "group", kText, out);
   append(t.daemon_sets, "daemonset", kText, out);
   append(t.owners, "owner", kText, out);
+  append_changes(t.replicas, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -431,7 +433,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     QM_ASSIGN(const auto m, parsed<st::Owner>(value, "owner"));
     t.owners.restore(row.key, {m.ours(), m.owner()});
   } else {
-    return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
+    QM_ASSIGN(const bool known, restore(t.replicas, row));
+    if (!known) return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }
   return {};
 }

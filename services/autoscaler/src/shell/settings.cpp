@@ -5,6 +5,7 @@ namespace qm::autoscaler {
 const settings::Table<Settings>& settings_table() {
   using namespace settings;
   constexpr auto cluster = &Settings::cluster;
+  constexpr auto replicas = &Settings::replicas;
   static const settings::Table<Settings> table{
       {"driver",
        choice<Driver>({{"ec2", Driver::kEc2}, {"karpenter", Driver::kKarpenter}},
@@ -26,7 +27,16 @@ const settings::Table<Settings>& settings_table() {
        "Launches for which the instance types that fit have fewer values than minValues of the NodePool."},
       {"scaling", text("auto, quartermaster, karpenter, none, or the name of another controller"),
        at(cluster, &ClusterSettings::scaling),
-       "Owner of scaling in a namespace that names none; none only explains what would be launched."}};
+       "Owner of scaling in a namespace that names none; none only explains what would be launched."},
+      {"prometheus", text("the URL of a Prometheus"), at(replicas, &ReplicaSettings::prometheus),
+       "Source of the Pods, Object and External metrics of HorizontalPodAutoscalers, instead of the metrics APIs."},
+      {"replica-rules", choice<bool>({{"exact", true}, {"compatible", false}}, "exact, or compatible with KEDA"),
+       at(replicas, &ReplicaSettings::exact_schedules),
+       "Cron triggers of workloads that Quartermaster scales: their replicas exactly, or within the tolerance."},
+      {"metrics-api-port", integer(0, 65535, "as port"), at(replicas, &ReplicaSettings::metrics_api_port),
+       "Port on which custom and external metrics are served with the certificate of the process; 0: none."},
+      {"metrics-api-ca", text("the path of a PEM file"), at(replicas, &ReplicaSettings::metrics_api_ca),
+       "Authority of the callers of metrics-api-port, as the API server presents itself; empty: any caller."}};
   return table;
 }
 

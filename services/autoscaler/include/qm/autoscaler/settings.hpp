@@ -6,12 +6,21 @@
 
 namespace qm::autoscaler {
 
+/// Settings about replicas of workloads.
+struct ReplicaSettings {
+  std::string prometheus;             ///< URL; empty = the metrics APIs of the cluster
+  bool exact_schedules = true;        ///< replica-rules=exact
+  std::int64_t metrics_api_port = 0;  ///< 0 = the metrics APIs are not served
+  std::string metrics_api_ca;         ///< file
+};
+
 /// Settings of the service.
 struct Settings {
   ClusterSettings cluster;
   std::string aws;  ///< endpoint of EC2; empty = that of the region
   std::string cluster_name, cluster_endpoint;
   std::string service_cidr = "10.100.0.0/16";
+  ReplicaSettings replicas;
 };
 
 /// The table of all settings.

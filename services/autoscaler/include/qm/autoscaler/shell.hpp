@@ -59,13 +59,14 @@ inline constexpr std::string_view kDrainAnnotation = "quartermaster.dev/drain";
 /// What launches instances for NodeClaims: the EC2 driver, or a live Karpenter that watches them.
 enum class Driver { kEc2, kKarpenter };
 
+class ReplicaExecutor;
+
 /// Executes launch, terminate and group intents, each of them idempotent: NodeClaim object, instance and condition by
 /// the claim's name; the size of an Auto Scaling group as a number.
 class Executor final : public service::Executor {
  public:
   /// `parameters` are those of EC2NodeClasses; without it every launch of the EC2 driver is refused.
-  Executor(kube::Client& kube, cloud::Aws& aws, Driver driver, std::string shard, LaunchParameters parameters = {})
-      : kube_(kube), aws_(aws), driver_(driver), shard_(std::move(shard)), parameters_(std::move(parameters)) {}
+  Executor(kube::Client& kube, cloud::Aws& aws, Driver driver, std::string shard, LaunchParameters parameters = {});
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
@@ -83,6 +84,7 @@ class Executor final : public service::Executor {
   Driver driver_;
   std::string shard_;
   LaunchParameters parameters_;
+  std::shared_ptr<ReplicaExecutor> replicas_;
 };
 
 struct CloudWatchOptions {
