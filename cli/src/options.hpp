@@ -160,6 +160,10 @@ struct ClaimsVerb {
 struct PlanVerb {
   static constexpr const char* kService = "autoscaler";
 };
+struct ScaleVerb {  ///< scale eval
+  static constexpr const char* kService = "autoscaler";
+  std::string ns, name;  ///< of a target or a scaler; empty = all
+};
 struct ReportVerb {
   static constexpr const char* kService = "cost";
   std::string period;
@@ -174,10 +178,11 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after this number of lines; 0 = never
 };
 
-using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb,
-                          WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb,
-                          RecommendVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb,
-                          NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb>;
+using Verb =
+    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb, WhatIfVerb,
+                 CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb, RecommendVerb, ClaimsVerb,
+                 PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb, NodeVerb, ActiveVerb, CheckVerb,
+                 QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb, ScaleVerb>;
 
 struct Options {
   std::string endpoints;
