@@ -62,6 +62,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
       kube, aws, cluster_settings.driver, settings.shard,
       [&](const auto& name, const auto& planned) { return class_watch.launch_parameters(name, planned); });
 
+  // A standby serves them too: the API server calls any replica.
+  QM_ASSIGN(const auto metrics_api, open_metrics_api(settings, chosen.replicas, kube, *clock));
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "autoscaler"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   auto options = autoscaler::host_options(settings.shard);
@@ -105,7 +107,6 @@ qm::Status run(const qm::rpc::Settings& settings) {
   cluster.start();
   watch.start();
   replicas.start();
-  QM_ASSIGN(const auto metrics_api, open_metrics_api(settings, chosen.replicas, kube, *clock));
 
   metrics::Registry registry;
   rpc::export_host(registry, host, "autoscaler");

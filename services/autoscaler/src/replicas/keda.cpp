@@ -5,6 +5,7 @@
 #include "qm/autoscaler/replicas/keda.hpp"
 
 #include "arithmetic.hpp"
+#include "qm/autoscaler/replicas/scaled_object.hpp"
 
 #include <algorithm>
 #include <array>

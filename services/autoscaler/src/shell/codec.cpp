@@ -423,6 +423,15 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
   out.map("owners", t.owners.rows(), [](const auto& ns, const auto& row) {
     return std::pair(ns.empty() ? std::string("*") : ns, Json(row.owner));
   });
+  out.set("scalers", std::int64_t(t.replicas.scalers.size()));
+  out.map("scale_targets", t.replicas.targets.rows(), [](const auto& id, const auto& row) {
+    return std::pair(id.to_string(), Json::object({{"replicas", row.replicas},
+                                                   {"wanted", row.wanted},
+                                                   {"annotated", row.mode != ReplicaMode::kObserve},
+                                                   {"pending", row.pending.has_value()},
+                                                   {"conflict", row.conflict},
+                                                   {"error", row.error.empty() ? row.problem : row.error}}));
+  });
   out.map("orders", t.orders.rows(), [&](const auto& id, const auto& o) {
     return std::pair(id, Json::object({{"acks", std::int64_t(o.acks.size())},
                                        {"nodes", std::int64_t(o.nodes.size())},

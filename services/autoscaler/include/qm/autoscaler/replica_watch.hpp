@@ -147,8 +147,9 @@ class ReplicaWatch {
   };
   void run(std::size_t worker, const std::stop_token& stop);
   void submit_scalers(const std::stop_token& stop);
-  [[nodiscard]] std::optional<ReplicasObserved> sample(const TargetId& target, const ScalerWatch::Scalers& scalers,
-                                                       MetricSources& sources);
+  /// kFailedPrecondition: the pods are not listed yet.
+  [[nodiscard]] Result<ReplicasObserved> sample(const TargetId& target, const ScalerWatch::Scalers& scalers,
+                                                MetricSources& sources);
   void submit(service::Input input, const std::stop_token& stop);
 
   service::Host& host_;

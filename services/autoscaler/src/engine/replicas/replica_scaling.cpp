@@ -141,8 +141,8 @@ void ReplicaScaling::switch_scalers(const TargetRow* target, const Members& memb
 
 void ReplicaScaling::evaluate(const TargetId& id, const Members& members) {
   const TargetRow* target = tables_.targets.find(id);
-  const bool fresh = target != nullptr && target->found && !target->pending &&
-                     target->observed > target->evaluated && target->observed > target->changed &&
+  const bool fresh = target != nullptr && target->found && !target->pending && target->observed > target->evaluated &&
+                     target->observed > target->changed &&
                      target->observed + kLatePeriods * state_.options.replicas.sync >= state_.now;
   if (!fresh) return;
   const bool scales = takes(*target, members) && alone(members);
@@ -150,7 +150,7 @@ void ReplicaScaling::evaluate(const TargetId& id, const Members& members) {
   bool evaluated = false;
   for (const ScalerId& scaler : members) {
     const ScalerRow& row = *tables_.scalers.find(scaler);
-    const ReadScaler* read = row.generated ? nullptr : scalers_.read(scaler, row);
+    const replicas::Scaler* read = row.generated ? nullptr : scalers_.read(scaler, row);
     if (read == nullptr) continue;
     const HistoryRow& history = row_or_default(tables_.histories, scaler);
     earlier.emplace(scaler, history);
@@ -213,7 +213,7 @@ void ReplicaScaling::decide(const TargetId& id, const Members& members, const st
   if (bounded < result) target.bound = "the smallest upper bound";
   target.wanted = bounded;
   for (const ScalerId& scaler : members) {
-    const ReadScaler* read = scalers_.read(scaler, *tables_.scalers.find(scaler));
+    const replicas::Scaler* read = scalers_.read(scaler, *tables_.scalers.find(scaler));
     ScalerEvaluation::record(*read, state_.now, target.replicas, bounded, earlier.at(scaler),
                              tables_.histories.edit(scaler));
   }
@@ -257,7 +257,7 @@ std::optional<Instant> ReplicaScaling::next() {
     if (history.switched) consider(*history.switched + state_.options.replicas.retry_switch);
     const TargetRow* target = tables_.targets.find(row.target);
     if (target == nullptr || target->pending || target->observed <= target->evaluated) continue;
-    const ReadScaler* read = row.generated ? nullptr : scalers_.read(id, row);
+    const replicas::Scaler* read = row.generated ? nullptr : scalers_.read(id, row);
     if (read != nullptr) consider(scalers_.next_due(*read, history));
   }
   return out;

@@ -6,27 +6,9 @@
 namespace qm::autoscaler {
 namespace {
 
-constexpr std::int64_t kPollingSeconds = 30;  // KEDA's default
-
-Result<ReadScaler> read_manifest(const ScalerId& id, const std::string& manifest) {
-  QM_ASSIGN(const Json object, Json::parse(manifest));
-  ReadScaler out;
-  out.manifest = manifest;
-  if (id.kind == ScalerKind::kHpa) {
-    QM_ASSIGN(auto read, replicas::read_hpa(object));
-    out.spec = std::move(read.spec);
-    return out;
-  }
-  QM_ASSIGN(auto read, replicas::read_scaled_object(object));
-  out.spec = std::move(read);
-  QM_ASSIGN(out.annotations, replicas::read_annotations(object.path("metadata.annotations")));
-  out.polling =
-      std::chrono::seconds(std::max<std::int64_t>(1, object.path("spec.pollingInterval").integer(kPollingSeconds)));
-  return out;
-}
-
-std::string name_of(const replicas::Metric& metric) {
-  return metric.container.empty() ? metric.name : metric.container + "/" + metric.name;
+Result<replicas::Scaler> read_manifest(const ScalerId& id, const std::string& manifest) {
+  return id.kind == ScalerKind::kHpa ? replicas::Scaler::read_autoscaler(manifest)
+                                     : replicas::Scaler::read_object(manifest);
 }
 
 /// The metrics of a decision with their names.
@@ -41,16 +23,6 @@ std::vector<DecisionRow::Metric> metrics_of(const std::vector<std::string>& name
   return out;
 }
 
-/// The names of the metrics of the autoscaler that KEDA creates, in their order.
-std::vector<std::string> names_of(const replicas::ScaledObject& object) {
-  std::vector<std::string> out;
-  for (const auto& trigger : object.triggers) {
-    if (trigger.is_resource() || !object.modifiers) out.push_back(trigger.name);
-  }
-  if (object.modifiers) out.emplace_back(replicas::kCompositeMetric);
-  return out;
-}
-
 }  // namespace
 
 std::string refusal_of(const ScalerId& id, const std::string& manifest) {
@@ -58,59 +30,58 @@ std::string refusal_of(const ScalerId& id, const std::string& manifest) {
   return read ? std::string() : read.error().to_string();
 }
 
-const ReadScaler* ScalerEvaluation::read(const ScalerId& id, const ScalerRow& row) {
+const replicas::Scaler* ScalerEvaluation::read(const ScalerId& id, const ScalerRow& row) {
   if (!row.refused.empty()) return nullptr;
   const auto known = cache_.find(id);
-  if (known != cache_.end() && known->second.manifest == row.manifest) return &known->second;
+  if (known != cache_.end() && known->second.manifest == row.manifest) return &known->second.scaler;
   auto read = read_manifest(id, row.manifest);
   if (!read) return nullptr;
-  return &cache_.insert_or_assign(id, std::move(*read)).first->second;
+  return &cache_.insert_or_assign(id, ReadScaler{row.manifest, std::move(*read)}).first->second.scaler;
 }
 
-Instant ScalerEvaluation::next_due(const ReadScaler& scaler, const HistoryRow& history) const {
+Instant ScalerEvaluation::next_due(const replicas::Scaler& scaler, const HistoryRow& history) const {
   const Instant sync = history.synced ? *history.synced + options_.sync : Instant{};
-  if (std::holds_alternative<replicas::HpaSpec>(scaler.spec)) return sync;
-  return std::min(sync, history.polled ? *history.polled + scaler.polling : Instant{});
+  if (scaler.object() == nullptr) return sync;
+  return std::min(sync, history.polled ? *history.polled + scaler.polling() : Instant{});
 }
 
-bool ScalerEvaluation::due(const ReadScaler& scaler, const HistoryRow& history, Instant now) const {
+bool ScalerEvaluation::due(const replicas::Scaler& scaler, const HistoryRow& history, Instant now) const {
   return next_due(scaler, history) <= now;
 }
 
-void ScalerEvaluation::evaluate(const ReadScaler& scaler, const Sample& sample, HistoryRow& history,
+void ScalerEvaluation::evaluate(const replicas::Scaler& scaler, const Sample& sample, HistoryRow& history,
                                 DecisionRow& decision) const {
   decision.at = sample.now;
   decision.current = sample.target.replicas;
   decision.fault.clear();
   decision.abstains = false;
-  if (const auto* spec = std::get_if<replicas::HpaSpec>(&scaler.spec)) {
-    evaluate_hpa(*spec, sample, history, decision);
+  if (scaler.object() == nullptr) {
+    evaluate_hpa(scaler, sample, history, decision);
   } else {
     evaluate_object(scaler, sample, history, decision);
   }
 }
 
-void ScalerEvaluation::evaluate_hpa(const replicas::HpaSpec& spec, const Sample& sample, HistoryRow& history,
+void ScalerEvaluation::evaluate_hpa(const replicas::Scaler& scaler, const Sample& sample, HistoryRow& history,
                                     DecisionRow& decision) const {
   history.synced = sample.now;
   const replicas::Observation seen{sample.now, sample.target.replicas, sample.target.status_replicas,
                                    sample.target.pods, sample.readings.metrics};
-  const auto result = replicas::sync(spec, options_.controller, seen, history.state.hpa);
-  std::vector<std::string> names;
-  for (const auto& metric : spec.metrics) names.push_back(name_of(metric));
+  const auto result = replicas::sync(*scaler.autoscaler(), options_.controller, seen, history.state.hpa);
   decision.wanted = result.desired;
   decision.rule = replicas::name_of(result.rule);
   decision.abstains = result.rule == replicas::HpaRule::kDisabledAtZero;
-  decision.metrics = metrics_of(names, result.metrics);
-  decision.lower = spec.min;
-  decision.upper = spec.max;
+  decision.metrics = metrics_of(scaler.metrics(), result.metrics);
+  decision.lower = scaler.min();
+  decision.upper = scaler.max();
 }
 
 // The scale loop first: it activates and deactivates. Where it changes nothing, the sync of the autoscaler counts, or
 // the result of the last one.
-void ScalerEvaluation::evaluate_object(const ReadScaler& scaler, const Sample& sample, HistoryRow& history,
+void ScalerEvaluation::evaluate_object(const replicas::Scaler& scaler, const Sample& sample, HistoryRow& history,
                                        DecisionRow& decision) const {
-  const auto& object = std::get<replicas::ScaledObject>(scaler.spec);
+  const auto& object = *scaler.object();
+  const auto& annotations = scaler.annotations();
   const std::int32_t current = sample.target.replicas;
   const replicas::TriggerObservation seen{sample.now,
                                           current,
@@ -118,14 +89,14 @@ void ScalerEvaluation::evaluate_object(const ReadScaler& scaler, const Sample& s
                                           sample.target.pods,
                                           sample.readings.triggers,
                                           sample.readings.metrics.resource};
-  const bool polls = !history.polled || *history.polled + scaler.polling <= sample.now;
+  const bool polls = !history.polled || *history.polled + scaler.polling() <= sample.now;
   const bool syncs = !history.synced || *history.synced + options_.sync <= sample.now;
-  decision.upper = object.max;
-  if (scaler.annotations.paused) {
+  decision.upper = scaler.max();
+  if (annotations.paused) {
     history.polled = history.synced = sample.now;
-    decision.wanted = replicas::reconcile(scaler.annotations, current, history.state);
+    decision.wanted = replicas::reconcile(annotations, current, history.state);
     decision.rule = replicas::name_of(replicas::LoopRule::kPaused);
-    decision.abstains = !scaler.annotations.paused_replicas;
+    decision.abstains = !annotations.paused_replicas;
     decision.lower = decision.upper = decision.wanted;
     decision.metrics.clear();
     return;
@@ -133,8 +104,8 @@ void ScalerEvaluation::evaluate_object(const ReadScaler& scaler, const Sample& s
   bool changed = false;
   if (polls) {
     history.polled = sample.now;
-    const auto loop = replicas::poll(object, scaler.annotations, seen, history.state);
-    decision.active = loop.active || scaler.annotations.force_activation;
+    const auto loop = replicas::poll(object, annotations, seen, history.state);
+    decision.active = loop.active || annotations.force_activation;
     changed = loop.replicas != current;
     if (changed || current == 0) {
       decision.wanted = loop.replicas;
@@ -142,24 +113,23 @@ void ScalerEvaluation::evaluate_object(const ReadScaler& scaler, const Sample& s
       decision.metrics.clear();
     }
   }
-  decision.lower = !decision.active && object.idle ? *object.idle : object.min;
+  decision.lower = !decision.active && scaler.idle() ? *scaler.idle() : scaler.min();
   if (syncs) history.synced = sample.now;
   if (!syncs || changed || current == 0) return;
   auto options = options_.controller;
   options.exact_schedules = sample.exact_schedules;
-  const auto result = replicas::sync(object, scaler.annotations, options, seen, history.state);
+  const auto result = replicas::sync(object, annotations, options, seen, history.state);
   decision.wanted = result.hpa.desired;
   decision.rule = replicas::name_of(result.hpa.rule);
-  decision.metrics = metrics_of(names_of(object), result.hpa.metrics);
+  decision.metrics = metrics_of(scaler.metrics(), result.hpa.metrics);
 }
 
-void ScalerEvaluation::record(const ReadScaler& scaler, Instant now, std::int32_t before, std::int32_t after,
+void ScalerEvaluation::record(const replicas::Scaler& scaler, Instant now, std::int32_t before, std::int32_t after,
                               const HistoryRow& earlier, HistoryRow& history) {
-  if (const auto* spec = std::get_if<replicas::HpaSpec>(&scaler.spec)) {
+  if (const auto* spec = scaler.autoscaler()) {
     replicas::record_change(*spec, now, before, after, earlier.state.hpa, history.state.hpa);
   } else {
-    replicas::record_change(std::get<replicas::ScaledObject>(scaler.spec), now, before, after, earlier.state.hpa,
-                            history.state.hpa);
+    replicas::record_change(*scaler.object(), now, before, after, earlier.state.hpa, history.state.hpa);
   }
 }
 

@@ -1,20 +1,16 @@
 #pragma once
 #include "qm/autoscaler/replica_scaling.hpp"
-#include "qm/autoscaler/replicas/manifests.hpp"
+#include "qm/autoscaler/replicas/scaler.hpp"
 
 #include <map>
-#include <optional>
 #include <string>
-#include <variant>
 
 namespace qm::autoscaler {
 
 /// A scaler's manifest as read.
 struct ReadScaler {
   std::string manifest;  ///< that it was read from
-  std::variant<replicas::HpaSpec, replicas::ScaledObject> spec;
-  replicas::ScalingAnnotations annotations;
-  Duration polling{};  ///< of a ScaledObject
+  replicas::Scaler scaler;
 };
 
 /// Evaluates single scalers. Keeps manifests that were read: a cache of what the rows have.
@@ -23,7 +19,7 @@ class ScalerEvaluation {
   explicit ScalerEvaluation(const ReplicaOptions& options) : options_(options) {}
 
   /// Null if the manifest cannot be read: its row has the reason.
-  const ReadScaler* read(const ScalerId& id, const ScalerRow& row);
+  const replicas::Scaler* read(const ScalerId& id, const ScalerRow& row);
   void forget(const ScalerId& id) { cache_.erase(id); }
 
   /// How a sample of the target is evaluated.
@@ -34,19 +30,19 @@ class ScalerEvaluation {
     bool exact_schedules = false;
   };
   /// Whether a sync or a poll is due.
-  [[nodiscard]] bool due(const ReadScaler& scaler, const HistoryRow& history, Instant now) const;
+  [[nodiscard]] bool due(const replicas::Scaler& scaler, const HistoryRow& history, Instant now) const;
   /// The instant at which the next one is.
-  [[nodiscard]] Instant next_due(const ReadScaler& scaler, const HistoryRow& history) const;
+  [[nodiscard]] Instant next_due(const replicas::Scaler& scaler, const HistoryRow& history) const;
   /// Evaluates what is due. `decision` is the last one: a poll that changes nothing keeps the result of the sync.
-  void evaluate(const ReadScaler& scaler, const Sample& sample, HistoryRow& history, DecisionRow& decision) const;
+  void evaluate(const replicas::Scaler& scaler, const Sample& sample, HistoryRow& history, DecisionRow& decision) const;
   /// Replaces the change that an evaluation stored by the one that happened.
-  static void record(const ReadScaler& scaler, Instant now, std::int32_t before, std::int32_t after,
+  static void record(const replicas::Scaler& scaler, Instant now, std::int32_t before, std::int32_t after,
                      const HistoryRow& earlier, HistoryRow& history);
 
  private:
-  void evaluate_hpa(const replicas::HpaSpec& spec, const Sample& sample, HistoryRow& history,
+  void evaluate_hpa(const replicas::Scaler& scaler, const Sample& sample, HistoryRow& history,
                     DecisionRow& decision) const;
-  void evaluate_object(const ReadScaler& scaler, const Sample& sample, HistoryRow& history,
+  void evaluate_object(const replicas::Scaler& scaler, const Sample& sample, HistoryRow& history,
                        DecisionRow& decision) const;
 
   const ReplicaOptions& options_;

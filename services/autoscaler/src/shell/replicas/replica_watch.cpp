@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kLook = 50ms;  // between looks for what is due, in steady time
-constexpr auto kAgain = 1s;   // after a sample that failed, in domain time
+constexpr auto kAgain = 1s;   // before the first list of pods is complete, in domain time
 
 ReplicaMode mode_of(const Json& object, std::string& problem) {
   const auto value = kube::annotation(object, kReplicasAnnotation);
@@ -84,7 +84,12 @@ void ReplicaWatch::run(std::size_t worker, const std::stop_token& stop) {
       auto sample_now = sample(target, scalers, sources);
       last.at = now;
       if (!sample_now) {
-        last.at = now - period + kAgain;
+        if (sample_now.error().code == Code::kFailedPrecondition) {
+          last.at = now - period + kAgain;
+        } else {
+          log::warn("the scale of a target cannot be read",
+                    {{"target", target.to_string()}, {"error", sample_now.error().to_string()}});
+        }
         continue;
       }
       ++samples_;
@@ -108,8 +113,8 @@ void ReplicaWatch::run(std::size_t worker, const std::stop_token& stop) {
   }
 }
 
-std::optional<ReplicasObserved> ReplicaWatch::sample(const TargetId& target, const ScalerWatch::Scalers& scalers,
-                                                     MetricSources& sources) {
+Result<ReplicasObserved> ReplicaWatch::sample(const TargetId& target, const ScalerWatch::Scalers& scalers,
+                                              MetricSources& sources) {
   ReplicasObserved out;
   out.target = target;
   out.api_version = scalers.begin()->second->row.api_version;
@@ -118,11 +123,7 @@ std::optional<ReplicasObserved> ReplicaWatch::sample(const TargetId& target, con
     out.problem = read.error().message;
     return out;
   }
-  if (!read) {
-    log::warn("the scale of a target cannot be read",
-              {{"target", target.to_string()}, {"error", read.error().to_string()}});
-    return {};
-  }
+  if (!read) return fail(read.error());
   out.found = true;
   out.uid = kube::uid_of(read->object);
   out.mode = mode_of(read->object, out.problem);
@@ -133,7 +134,7 @@ std::optional<ReplicasObserved> ReplicaWatch::sample(const TargetId& target, con
       target.ns, read->resource.plural + group, target.name, read->scale["status"]["selector"].string(), {}};
   if (std::ranges::any_of(scalers, [](const auto& entry) { return entry.second->pods; })) {
     auto pods = pods_.matching(target.ns, described.selector);
-    if (!pods) return {};
+    if (!pods) return fail(Code::kFailedPrecondition, "the pods are not listed yet");
     out.pods = std::move(*pods);
     for (const auto& pod : out.pods) described.pods.push_back(pod.name);
   }

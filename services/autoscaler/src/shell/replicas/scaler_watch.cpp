@@ -1,6 +1,6 @@
 // Scalers and pods of the API server.
 #include "qm/autoscaler/replica_watch.hpp"
-#include "qm/autoscaler/replicas/manifests.hpp"
+#include "qm/autoscaler/replicas/scaler.hpp"
 #include "qm/base/log.hpp"
 #include "qm/model/quantity.hpp"
 #include "qm/model/scalers.hpp"
@@ -13,7 +13,6 @@ namespace {
 
 const kube::Resource kHpas{"autoscaling", "v2", "horizontalpodautoscalers", true};
 constexpr Duration kSyncPeriod = std::chrono::seconds(15);
-constexpr std::int64_t kPollingSeconds = 30;
 
 kube::Locate scaled_objects(kube::Client& client) {
   return [&client] { return client.find_kind("keda.sh", "scaledobjects", {"v1alpha1"}); };
@@ -34,30 +33,15 @@ Json manifest_of(const Json& object) {
                        {"spec", own["spec"]}});
 }
 
-bool needs_pods(const replicas::Metric& metric) {
-  using enum replicas::MetricSource;
-  return metric.source == kResource || metric.source == kContainerResource || metric.source == kPods ||
-         metric.type == replicas::TargetType::kValue;
-}
-
 /// Fills in what a sample needs; nothing for a manifest that cannot be read, because it is not evaluated.
 void read_needs(ScalerKind kind, WatchedScaler& out) {
   out.period = kSyncPeriod;
-  if (kind == ScalerKind::kHpa) {
-    const auto read = replicas::read_hpa(out.manifest);
-    out.pods = read && std::ranges::any_of(read->spec.metrics, needs_pods);
-    return;
-  }
-  const auto read = replicas::read_scaled_object(out.manifest);
+  const auto read = kind == ScalerKind::kHpa ? replicas::Scaler::read_autoscaler(out.row.manifest)
+                                             : replicas::Scaler::read_object(out.row.manifest);
   if (!read) return;
-  const std::chrono::seconds polling(
-      std::max<std::int64_t>(1, out.manifest.path("spec.pollingInterval").integer(kPollingSeconds)));
-  out.period = std::min<Duration>(out.period, polling);
-  out.pods = read->modifiers && read->modifiers->value_target;
-  for (const auto& trigger : read->triggers) {
-    out.triggers.push_back(trigger.name);
-    out.pods = out.pods || trigger.is_resource() || trigger.value_target;
-  }
+  out.pods = read->needs_pods();
+  out.triggers = read->triggers();
+  if (kind == ScalerKind::kScaledObject) out.period = std::min(out.period, read->polling());
 }
 
 service::Input watched(std::string name, std::string key, std::string bytes) {

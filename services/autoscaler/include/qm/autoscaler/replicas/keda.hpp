@@ -1,6 +1,5 @@
 #pragma once
 #include "qm/autoscaler/replicas/hpa.hpp"
-#include "qm/autoscaler/replicas/scaled_object.hpp"
 #include "qm/autoscaler/replicas/triggers.hpp"
 
 #include <map>
@@ -11,6 +10,8 @@
 #include <vector>
 
 namespace qm::autoscaler::replicas {
+
+struct ScaledObject;
 
 /// The step of a pass of the scale loop that decided the number of replicas.
 enum class LoopRule {

@@ -59,6 +59,14 @@ struct HpaSpec {
   friend bool operator==(const HpaSpec&, const HpaSpec&) = default;
 };
 
+/// Annotations of a ScaledObject that act on scaling.
+struct ScalingAnnotations {
+  bool paused = false;
+  std::optional<std::int32_t> paused_replicas;  ///< implies `paused`
+  bool pause_scale_in = false, pause_scale_out = false;
+  bool force_activation = false;
+};
+
 /// Flags and feature gates of kube-controller-manager, with their defaults in Kubernetes 1.36.
 struct ControllerOptions {
   double tolerance = 0.1;  ///< --horizontal-pod-autoscaler-tolerance
