@@ -178,6 +178,16 @@ TEST(ReplicaCases, AScalerThatCannotBeEvaluatedGivesAllScalersBack) {
   EXPECT_TRUE(rig.scales.empty());
 }
 
+TEST(ReplicaCases, TwoMetricsOfOneNameAreRefusedBecauseTheirReadingsCannotBeToldApart) {
+  ReplicaRig rig;
+  const std::string metric =
+      R"({"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "1"}}})";
+  const auto id = rig.hpa("web", R"("maxReplicas": 5, "metrics": [)" + metric + "," + metric + "]");
+  const auto* row = rig.script.engine().tables().replicas.scalers.find(id);
+  ASSERT_NE(row, nullptr);
+  EXPECT_NE(row->refused.find("two metrics of one source with the name queue"), std::string::npos) << row->refused;
+}
+
 TEST(ReplicaCases, WithoutTheAnnotationAndWithoutTheTargetScalersAreGivenBack) {
   for (const bool deleted : {false, true}) {
     ReplicaRig rig;

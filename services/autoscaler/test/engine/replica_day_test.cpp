@@ -2,7 +2,9 @@
 // what windows save.
 #include "test/engine/replica_rig.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <deque>
 #include <random>
 
 namespace qm::autoscaler::testing {
@@ -196,6 +198,48 @@ TEST(ReplicaDay, WindowsAtLeastHalveTheGpuTimeOfStartingPods) {
   const auto with = starting_gpu_seconds(kFastUpSlowDown), without = starting_gpu_seconds(none);
   EXPECT_GT(with, 0);
   EXPECT_LE(2 * with, without) << with << " and " << without << " GPU-seconds";
+}
+
+/// Seconds that 99 % of the requests wait at most in an hour of bursts, where pods need 90 s to start and each serves one
+/// request a second. The scaler follows the length of the queue, or the utilization of the pods.
+int wait_in_bursts(bool by_queue) {
+  constexpr int kStart = 90, kHour = 3600;
+  ReplicaRig rig;
+  const auto id = by_queue ? rig.scaled_object("queue", kQueueOf10) : rig.hpa("llm", utilization_spec(2, 20, ""));
+  rig.sample.replicas = rig.sample.status_replicas = 2;
+  const auto measure = [&](std::int64_t waiting, std::int64_t busy, std::int64_t serving) {
+    if (by_queue) return rig.reading(id, "work", replicas::QueueReading{waiting, 0, 0});
+    pods(rig, id, 100.0 * static_cast<double>(busy) / static_cast<double>(serving));
+  };
+  measure(0, 1, 2);
+  rig.take_over();
+  std::vector<int> ready_at(2, 0), waits;
+  std::deque<int> queue;  // arrivals
+  for (int second = 1; second <= kHour; ++second) {
+    const int arrivals = second % 900 < 120 ? 8 : 1;
+    for (int i = 0; i < arrivals; ++i) queue.push_back(second);
+    const auto serving = std::ranges::count_if(ready_at, [&](int at) { return at <= second; });
+    const auto busy = std::min<std::int64_t>(serving, static_cast<std::int64_t>(queue.size()));
+    for (std::int64_t i = 0; i < busy; ++i) {
+      waits.push_back(second - queue.front());
+      queue.pop_front();
+    }
+    if (second % 15 != 0) continue;
+    measure(static_cast<std::int64_t>(queue.size()), busy, serving);
+    rig.observe();
+    const auto size = static_cast<std::size_t>(rig.sample.replicas);
+    while (ready_at.size() < size) ready_at.push_back(second + kStart);
+    ready_at.resize(size);  // the newest pods end first
+  }
+  std::ranges::sort(waits);
+  return waits[waits.size() * 99 / 100];
+}
+
+// S-226
+TEST(ReplicaDay, AQueueSignalLowersTheWaitOfABurst) {
+  const int by_queue = wait_in_bursts(true), by_utilization = wait_in_bursts(false);
+  EXPECT_LT(by_queue, by_utilization) << by_queue << " and " << by_utilization << " s";
+  EXPECT_GT(by_queue, 0);
 }
 
 }  // namespace replica_day_test

@@ -1,10 +1,12 @@
 #pragma once
 // A scripted cluster with scale subresources, scalers, pods and metrics, and a scripted Prometheus.
+#include "qm/autoscaler/api.hpp"
 #include "qm/autoscaler/replica_watch.hpp"
 #include "qm/http/http.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -95,7 +97,10 @@ class ScaleApi {
     }
     const auto found = objects_.find(path);
     if (found == objects_.end()) return refuse(404, "NotFound");
-    if (r.method == "PUT") found->second = *Json::parse(r.body);
+    if (r.method == "PUT") {
+      found->second = *Json::parse(r.body);
+      found->second.set("metadata").set("resourceVersion", std::to_string(100 + ++version_));
+    }
     return http::json(200, found->second.dump());
   }
   std::mutex mutex_;
@@ -141,6 +146,52 @@ class FakePrometheus {
   std::map<std::string, Json> results_;
   std::vector<std::string> asked_;
   http::Server server_;
+};
+
+/// The service on a memory host, with its executor and watches, at a second between syncs.
+struct ReplicaService {
+  kube::Client& client;
+  std::string prometheus;
+  cloud::Aws aws{{}};
+  SystemClock clock;
+  Executor executor{client, aws, Driver::kKarpenter, "east"};
+  std::shared_ptr<store::MemoryDisk> disk = store::make_memory_disk();
+  std::unique_ptr<service::Host> host;
+  std::unique_ptr<ReplicaWatch> watch;
+
+  ReplicaService(kube::Client& api, std::string url) : client(api), prometheus(std::move(url)) {}
+  ~ReplicaService() {
+    watch.reset();
+    if (host) host->stop();
+  }
+  void open() {
+    Options options;
+    options.replicas.sync = std::chrono::seconds(1);
+    static std::atomic<int> serial = 0;
+    host = std::make_unique<service::Host>(
+        host_options("east"), std::make_unique<Shell>(std::make_unique<Engine>(catalog_types(), options), Codec{}),
+        store::open_memory(disk), *bus::make_bus(fmt::format("memory:replicas-{}", ++serial)), clock, &executor);
+    ASSERT_TRUE(host->open());
+  }
+  void start() {
+    open();
+    host->start();
+    ReplicaWatch::Options chosen;
+    chosen.sources.prometheus = prometheus;
+    chosen.period = std::chrono::seconds(1);
+    watch = std::make_unique<ReplicaWatch>(client, *host, clock, chosen);
+    watch->start();
+  }
+  quartermaster::v1::EvaluateScaleResponse evaluation(const rpc::Caller& caller = rpc::Caller::anyone()) {
+    quartermaster::v1::EvaluateScaleResponse out;
+    host->read([&](const service::Shell& shell) { out = scale_for(engine_of(shell), clock.now(), {}, caller); });
+    return out;
+  }
+  std::uint64_t digest() {
+    std::uint64_t out = 0;
+    host->read([&](const service::Shell& shell) { out = shell.digest(); });
+    return out;
+  }
 };
 
 /// A HorizontalPodAutoscaler team/NAME of the Deployment web with these metrics.

@@ -1,15 +1,17 @@
 // Random series through a real kube-controller-manager that reads our metrics API: at each of its syncs the library
 // decides too, from what it sees, and both must agree.
 //
-//   QM_REPLICA_SERIES=1000 QM_REPLICA_SECONDS=600   more series, for longer
+//   QM_REPLICA_SERIES=1000 QM_REPLICA_SYNCS=60   more series, for longer
 //
-// The controller manager must sync each autoscaler every 4 seconds, and fast enough for their number:
+// More than a hundred series need a controller manager that is configured for their number, and whose syncs are closer:
 //   QM_KUBE_ARGS_CONTROLLERS="--horizontal-pod-autoscaler-sync-period=4s --kube-api-qps=500 --kube-api-burst=1000
 //     --concurrent-horizontal-pod-autoscaler-syncs=20" tools/peers/kubernetes.sh start
 #include "qm/autoscaler/metrics_api.hpp"
 #include "qm/autoscaler/replicas/manifests.hpp"
 #include "qm/http/certificate.hpp"
+#include "qm/model/scalers.hpp"
 #include "qm/testing/testing.hpp"
+#include "test/shell/replica_rig.hpp"
 
 #include <gtest/gtest.h>
 
@@ -39,11 +41,7 @@ int number(const char* name, int otherwise) {
   return text.empty() ? otherwise : std::atoi(text.c_str());
 }
 
-Json json(const std::string& text) {
-  auto out = Json::parse(text);
-  EXPECT_TRUE(out) << text;
-  return std::move(out).value_or(Json());
-}
+using namespace autoscaler::testing;
 
 /// A kind with a scale subresource and no controller: its status is what the test sets.
 const char* const kDefinition = R"({"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
@@ -54,7 +52,7 @@ const char* const kDefinition = R"({"apiVersion":"apiextensions.k8s.io/v1","kind
     "subresources":{"status":{},"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas",
                     "labelSelectorPath":".status.selector"}}}]}})";
 
-/// Policies and windows whose edges lie between syncs, which are 4 seconds apart.
+/// Policies and windows whose edges lie between syncs, which are 4 or 15 seconds apart.
 std::string random_behavior(std::mt19937& random) {
   const auto one_of = [&](std::initializer_list<int> values) {
     return *(values.begin() + std::uniform_int_distribution<std::size_t>(0, values.size() - 1)(random));
@@ -101,7 +99,7 @@ class ReplicasOnKubernetes : public ::testing::Test {
     ns_ = fmt::format("replicas-{}", ::getpid());
     made(client_->create(kNamespaces, "", json(R"({"metadata":{"name":")" + ns_ + "\"}}")));
     made(client_->create(kDefinitions, "", json(kDefinition)));
-    ASSERT_TRUE(testing::wait_until([&] { return client_->list(kLoads, ns_).has_value(); }, seconds(60)));
+    ASSERT_TRUE(qm::testing::wait_until([&] { return client_->list(kLoads, ns_).has_value(); }, seconds(60)));
     serve();
   }
   void TearDown() override {
@@ -148,7 +146,7 @@ class ReplicasOnKubernetes : public ::testing::Test {
             R"({{"metadata":{{"name":"{}"}},"spec":{{"group":"external.metrics.k8s.io","version":"v1beta1","groupPriorityMinimum":100,
              "versionPriority":100,"insecureSkipTLSVerify":true,"service":{{"name":"metrics","namespace":"{}","port":{}}}}}}})",
             kApiService, ns_, api_->port()))));
-    ASSERT_TRUE(testing::wait_until(
+    ASSERT_TRUE(qm::testing::wait_until(
         [&] {
           const auto found = client_->get(kApiServices, "", kApiService);
           if (!found) return false;
@@ -198,16 +196,26 @@ class ReplicasOnKubernetes : public ::testing::Test {
   http::Answer answer(const http::Request& r) {
     const auto expression = r.query()["query"];
     const std::scoped_lock lock(mutex_);
-    const auto found = series_.find(expression.substr(0, expression.find('{')));
+    const auto metric = expression.substr(0, expression.find('{'));
+    ++asked_[metric];
+    if (const auto value = fixed_.find(metric); value != fixed_.end()) return vector_of(value->second);
+    const auto found = series_.find(metric);
     if (found == series_.end()) {
       return http::json(200, R"({"status":"success","data":{"resultType":"vector","result":[]}})");
     }
     sync(found->second);
+    return vector_of(found->second.value);
+  }
+  static http::Response vector_of(double value) {
     return http::json(
         200,
         fmt::format(
             R"({{"status":"success","data":{{"resultType":"vector","result":[{{"metric":{{}},"value":[1,"{}"]}}]}}}})",
-            found->second.value));
+            value));
+  }
+  int asked(const std::string& metric) {
+    const std::scoped_lock lock(mutex_);
+    return asked_[metric];
   }
   void sync(Series& one) {
     const auto replicas = loads_[one.name];
@@ -237,13 +245,15 @@ class ReplicasOnKubernetes : public ::testing::Test {
   std::unique_ptr<MetricsApi> api_;
   std::mutex mutex_;
   std::map<std::string, Series> series_;
+  std::map<std::string, double> fixed_;  ///< values of other metrics
+  std::map<std::string, int> asked_;
   std::map<std::string, std::int32_t> loads_;  ///< spec.replicas by name
   std::vector<std::string> failures_;
 };
 
 // S-221
 TEST_F(ReplicasOnKubernetes, RandomSeriesAreDecidedAsByTheControllerManager) {
-  const int count = number("QM_REPLICA_SERIES", 40), length = number("QM_REPLICA_SECONDS", 40);
+  const int count = number("QM_REPLICA_SERIES", 40), length = number("QM_REPLICA_SYNCS", 4);
   for (int i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(add(i));
   // The status follows at once: the next sync is four seconds away.
   kube::Informer loads(*client_, kLoads, ns_,
@@ -262,20 +272,83 @@ TEST_F(ReplicasOnKubernetes, RandomSeriesAreDecidedAsByTheControllerManager) {
                         [] {}});
   loads.start();
   for (auto& [name, one] : series_) ASSERT_NO_FATAL_FAILURE(made(client_->create(kHpas, ns_, one.manifest)));
-  std::this_thread::sleep_for(seconds(length));
+  const auto least_syncs = [&] {
+    const std::scoped_lock lock(mutex_);
+    int least = length;
+    for (const auto& [name, one] : series_) least = std::min(least, one.syncs);
+    return least;
+  };
+  EXPECT_TRUE(qm::testing::wait_until([&] { return least_syncs() >= length; }, seconds(60 + 20 * length)))
+      << "a series has " << least_syncs() << " syncs";
   loads.stop();
   const std::scoped_lock lock(mutex_);
-  int syncs = 0, changes = 0, least = 1 << 20;
+  int syncs = 0, changes = 0;
   for (const auto& [name, one] : series_) {
     syncs += one.syncs;
     changes += one.changes;
-    least = std::min(least, one.syncs);
   }
   for (const auto& failure : failures_) ADD_FAILURE() << failure;
-  EXPECT_GE(least, 3) << "every series was followed";
-  EXPECT_GT(changes, count);
+  EXPECT_GT(changes, count / 2);
   std::printf("%d series, %d syncs of kube-controller-manager, %d changes, %zu differences\n", count, syncs, changes,
               failures_.size());
+}
+
+// kube-controller-manager leaves a suspended autoscaler alone, and acts on it again once it is given back.
+TEST_F(ReplicasOnKubernetes, AnAnnotatedDeploymentIsTakenOverAndGivenBack) {
+  const kube::Resource deployments{"apps", "v1", "deployments", true};
+  made(client_->create(deployments, ns_, json(R"({"metadata":{"name":"web"},"spec":{"replicas":4,
+      "selector":{"matchLabels":{"app":"web"}},"template":{"metadata":{"labels":{"app":"web"}},
+      "spec":{"containers":[{"name":"app","image":"example.org/app"}]}}}})")));
+  {
+    const std::scoped_lock lock(mutex_);
+    fixed_["queue"] = 8;  // with a target of 2: 4 replicas
+  }
+  made(client_->create(
+      kHpas, ns_, json(R"({"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"web"},
+      "spec":{"minReplicas":1,"maxReplicas":20,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"},
+      "metrics":[{"type":"External","external":{"metric":{"name":"queue"},"target":{"type":"AverageValue","averageValue":"2"}}}]}})")));
+  const auto spec = [&] {
+    const auto found = client_->get(kHpas, ns_, "web");
+    return found ? (*found)["spec"].dump() : std::string();
+  };
+  const auto replicas = [&] {
+    const auto found = client_->get(deployments, ns_, "web");
+    return found ? (*found)["spec"]["replicas"].integer() : -1;
+  };
+  const auto original = spec();
+  const auto annotate = [&](const Json& value) {
+    made(client_->merge_patch(
+        deployments, ns_, "web",
+        Json::object({{"metadata",
+                       Json::object({{"annotations", Json::object({{std::string(kReplicasAnnotation), value}})}})}})));
+  };
+  ReplicaService service(*client_, "http://127.0.0.1:" + std::to_string(prometheus_->port()));
+  service.start();
+  annotate("quartermaster");
+  const auto suspended = [&] {
+    const auto found = client_->get(kHpas, ns_, "web");
+    return found && is_suspended(*found);
+  };
+  ASSERT_TRUE(qm::testing::wait_until(suspended, seconds(30)));
+  {
+    const std::scoped_lock lock(mutex_);
+    fixed_["queue"] = 12;
+  }
+  ASSERT_TRUE(qm::testing::wait_until([&] { return replicas() == 6; }, seconds(30))) << "set here";
+  service.watch->stop();
+  {
+    const std::scoped_lock lock(mutex_);
+    fixed_["queue"] = 20;
+  }
+  // Two syncs of the controller manager read the metric and change nothing.
+  const int before = asked("queue");
+  ASSERT_TRUE(qm::testing::wait_until([&] { return asked("queue") >= before + 3; }, seconds(90)));
+  EXPECT_EQ(replicas(), 6);
+  annotate(Json());
+  service.watch = std::make_unique<ReplicaWatch>(*client_, *service.host, service.clock, ReplicaWatch::Options{});
+  service.watch->start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return spec() == original; }, seconds(60))) << spec() << original;
+  ASSERT_TRUE(qm::testing::wait_until([&] { return replicas() == 10; }, seconds(60))) << "set by its own controller";
 }
 
 }  // namespace replicas_k8s_test
