@@ -15,7 +15,7 @@ bool needs_pods(const Metric& metric) {
          metric.type == TargetType::kValue;
 }
 
-/// Readings have the name of their metric: selectors that differ cannot be told apart by it.
+/// Readings have the name of their metric: selectors that differ cannot be distinguished by it.
 Status check_names(const HpaSpec& spec) {
   using enum MetricSource;
   for (auto one = spec.metrics.begin(); one != spec.metrics.end(); ++one) {

@@ -178,7 +178,7 @@ TEST(ReplicaCases, AScalerThatCannotBeEvaluatedGivesAllScalersBack) {
   EXPECT_TRUE(rig.scales.empty());
 }
 
-TEST(ReplicaCases, TwoMetricsOfOneNameAreRefusedBecauseTheirReadingsCannotBeToldApart) {
+TEST(ReplicaCases, TwoMetricsOfOneNameAreRefusedBecauseTheirReadingsHaveNoSelector) {
   ReplicaRig rig;
   const std::string metric =
       R"({"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "1"}}})";
