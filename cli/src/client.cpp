@@ -218,6 +218,9 @@ Result<pb::ListClaimsResponse> Client::claims(const pb::ListClaimsRequest& r) {
 Result<pb::CapacityPlan> Client::plan(const pb::GetPlanRequest& r) {
   return impl_->call<pb::Capacity>("autoscaler", "plan", &pb::Capacity::Stub::GetPlan, r);
 }
+Result<pb::EvaluateScaleResponse> Client::scale(const pb::EvaluateScaleRequest& r) {
+  return impl_->call<pb::Capacity>("autoscaler", "scale eval", &pb::Capacity::Stub::EvaluateScale, r);
+}
 Result<pb::QueryResponse> Client::readings(const pb::QueryRequest& r) {
   return impl_->call_pages<pb::Telemetry>("telemetry", "top", &pb::Telemetry::Stub::Query, r);
 }

@@ -58,6 +58,7 @@ class Client {
   Result<pb::ListNodesResponse> nodes(const pb::ListNodesRequest& request);
   Result<pb::ListClaimsResponse> claims(const pb::ListClaimsRequest& request);
   Result<pb::CapacityPlan> plan(const pb::GetPlanRequest& request);
+  Result<pb::EvaluateScaleResponse> scale(const pb::EvaluateScaleRequest& request);
   Result<pb::QueryResponse> readings(const pb::QueryRequest& request);
   Result<pb::Statement> statement(const pb::GetStatementRequest& request);
   Result<pb::ListPricesResponse> prices(const pb::ListPricesRequest& request);

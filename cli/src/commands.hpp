@@ -59,6 +59,7 @@ Status run_verb(Context& context, const ClusterVerb& verb);
 Status run_verb(Context& context, const DefragVerb& verb);
 Status run_verb(Context& context, const ClaimsVerb& verb);
 Status run_verb(Context& context, const PlanVerb& verb);
+Status run_verb(Context& context, const ScaleVerb& verb);      // scale.cpp
 Status run_verb(Context& context, const PreflightVerb& verb);  // preflight.cpp
 Status run_verb(Context& context, const NodeVerb& verb);
 Status run_verb(Context& context, const RecommendVerb& verb);  // recommend.cpp

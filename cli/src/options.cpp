@@ -364,6 +364,15 @@ class Reader {
     claims->add_option("--state", state_, one_of<pb::InstanceState>());
     verb("plan", "pending launches: instances, for which workloads, and what prevents others",
          [] { return Verb(PlanVerb{}); });
+    auto* scale =
+        verb("scale", "eval: replicas that HorizontalPodAutoscalers and ScaledObjects ask for, and why", [this] {
+          const auto slash = name_.find('/');
+          const bool both = slash != std::string::npos;
+          return Verb(ScaleVerb{both ? name_.substr(0, slash) : ns_, both ? name_.substr(slash + 1) : name_});
+        });
+    scale->add_option("action", what_, "eval")->required()->check(CLI::IsMember({"eval"}));
+    scale->add_option("name", name_, "NAME or NAMESPACE/NAME of a workload or a scaler (default: all)");
+    scale->add_option("-n,--namespace", ns_, "only this namespace");
     auto* top = verb("top", "latest sample of each GPU", [this] { return Verb(TopVerb{node_, ns_}); });
     top->add_option("--node", node_, "only this node");
     top->add_option("-n,--namespace", ns_, "only GPUs of this namespace's pods");

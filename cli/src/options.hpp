@@ -165,6 +165,10 @@ struct ClaimsVerb {
 struct PlanVerb {
   static constexpr const char* kService = "autoscaler";
 };
+struct ScaleVerb {  ///< scale eval
+  static constexpr const char* kService = "autoscaler";
+  std::string ns, name;  ///< of a target or a scaler; empty = all
+};
 struct ReportVerb {
   static constexpr const char* kService = "cost";
   std::string period;
@@ -183,7 +187,7 @@ using Verb =
     std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb, WhatIfVerb,
                  CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb, RecommendVerb, ClaimsVerb,
                  PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb, NodeVerb, ActiveVerb, CheckVerb,
-                 QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb, ImportVerb>;
+                 QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb, ImportVerb, ScaleVerb>;
 
 struct Options {
   std::string endpoints;

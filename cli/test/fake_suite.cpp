@@ -273,6 +273,14 @@ class FakeCapacity final : public pb::Capacity::Service {
       return {};
     });
   }
+  grpc::Status EvaluateScale(grpc::ServerContext*, const pb::EvaluateScaleRequest* q,
+                             pb::EvaluateScaleResponse* a) override {
+    return with(state_, [&]() -> Status {
+      state_.scale_request = *q;
+      *a = state_.scale;
+      return {};
+    });
+  }
   grpc::Status ListClaims(grpc::ServerContext*, const pb::ListClaimsRequest* q, pb::ListClaimsResponse* a) override {
     return with(state_, [&]() -> Status {
       std::vector<pb::InstanceEvent> some;

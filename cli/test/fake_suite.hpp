@@ -46,6 +46,8 @@ struct FakeState {
   pb::OrderLayoutsRequest ordered;  ///< as received
   pb::OrderLayoutsResponse layouts_ordered;
   pb::CapacityPlan plan;
+  pb::EvaluateScaleResponse scale;
+  pb::EvaluateScaleRequest scale_request;  ///< as received
   pb::Statement statement;
   std::vector<pb::Price> prices;
   int page = 2;

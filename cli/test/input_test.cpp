@@ -299,6 +299,7 @@ TEST(Describe, ShowsNoUid) {
                                                {"get", "nlp/pretrain"},
                                                {"defrag", "plan"},
                                                {"plan"},
+                                               {"scale", "eval"},
                                                {"events", "--follow", "--count", "3"}}) {
     const auto out = qmctl(suite, args).out;
     for (const auto* uid : {"u-1", "u-2", "u-3", "uid"})

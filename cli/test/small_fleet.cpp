@@ -138,12 +138,57 @@ pb::AssignmentMember member(int index, const char* on, int first_gpu, const char
   return m;
 }
 
+pb::EvaluateScaleResponse scale() {
+  pb::EvaluateScaleResponse out;
+  out.set_as_of_us(kNow);
+  auto& target = *out.add_targets();
+  target.set_namespace_("nlp");
+  target.set_kind("Deployment");
+  target.set_name("llm");
+  target.set_replicas(4);
+  target.set_wanted(6);
+  target.set_scaled_by("quartermaster");
+  target.set_decided_by("HorizontalPodAutoscaler nlp/llm");
+  target.set_bound("the smallest upper bound");
+  target.set_conflict("2 scalers have this target: HorizontalPodAutoscaler nlp/llm, ScaledObject nlp/queue");
+  auto& hpa = *target.add_scalers();
+  hpa.set_kind("HorizontalPodAutoscaler");
+  hpa.set_name("llm");
+  hpa.set_current(4);
+  hpa.set_wanted(8);
+  hpa.set_min(2);
+  hpa.set_max(20);
+  hpa.set_rule("rate_up");
+  hpa.set_reason("the policies of scaleUp limit the change");
+  hpa.set_at_us(kNow - 5 * kSecond);
+  auto& depth = *hpa.add_metrics();
+  depth.set_name("vllm:num_requests_waiting");
+  depth.set_ratio(2.5);
+  depth.set_replicas(10);
+  depth.set_rule("metric");
+  auto& failed = *hpa.add_metrics();
+  failed.set_name("gpu_utilization");
+  failed.set_error("the metric gpu_utilization failed");
+  auto& queue = *target.add_scalers();
+  queue.set_kind("ScaledObject");
+  queue.set_name("queue");
+  queue.set_current(4);
+  queue.set_min(0);
+  queue.set_max(6);
+  queue.set_rule("cooldown");
+  queue.set_reason("cooldownPeriod is not over");
+  queue.set_wanted(4);
+  queue.set_at_us(kNow - 5 * kSecond);
+  return out;
+}
+
 }  // namespace
 
 void populate(FakeState& state) {
   state.explanation.Clear();
   state.assignment.Clear();
   state.plan.Clear();
+  state.scale = scale();
   state.statement.Clear();
   auto running = workload("u-1", "nlp", "pretrain", pb::ADMITTED, 2, 2, 20 * kMinute);
   running.mutable_state()->mutable_spec()->mutable_pod_sets(0)->set_completions(6);

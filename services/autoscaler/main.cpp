@@ -2,6 +2,8 @@
 #include "qm/autoscaler/api.hpp"
 #include "qm/autoscaler/cluster.hpp"
 #include "qm/autoscaler/interruption_queue.hpp"
+#include "qm/autoscaler/metrics_api.hpp"
+#include "qm/autoscaler/replica_watch.hpp"
 #include "qm/autoscaler/settings.hpp"
 #include "qm/bus/bus.hpp"
 #include "qm/kube/connect.hpp"
@@ -11,6 +13,30 @@
 #include "qm/wire/last_state.hpp"
 
 namespace {
+
+/// The metrics APIs, on the address of the admin pages; null if they are not configured.
+///
+/// Fails    kInvalid: there is no certificate, or no Prometheus to read.
+qm::Result<std::unique_ptr<qm::autoscaler::MetricsApi>> open_metrics_api(const qm::rpc::Settings& settings,
+                                                                         const qm::autoscaler::ReplicaSettings& chosen,
+                                                                         qm::kube::Client& kube,
+                                                                         const qm::DomainClock& clock) {
+  using namespace qm;
+  std::unique_ptr<autoscaler::MetricsApi> out;
+  if (chosen.metrics_api_port == 0) return out;
+  if (settings.tls.certificate.empty() || chosen.prometheus.empty()) {
+    return fail({Code::kInvalid, "the metrics APIs need a certificate and a Prometheus", "metrics-api-port",
+                 "set --tls-cert, --tls-key and --set prometheus=URL, or remove the setting"});
+  }
+  autoscaler::MetricsApi::Options options;
+  options.address = settings.http.substr(0, settings.http.rfind(':'));
+  options.port = static_cast<std::uint16_t>(chosen.metrics_api_port);
+  options.prometheus = chosen.prometheus;
+  options.tls = http::TlsFiles{settings.tls.certificate, settings.tls.key, chosen.metrics_api_ca};
+  out = std::make_unique<autoscaler::MetricsApi>(kube, clock, options);
+  QM_TRY(out->start());
+  return out;
+}
 
 qm::Status run(const qm::rpc::Settings& settings) {
   using namespace qm;
@@ -43,6 +69,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
       [&](const auto& name, const auto& planned) { return class_watch.launch_parameters(name, planned); },
       chosen.groups.system_pods());
 
+  // A standby serves them too: the API server calls any replica.
+  QM_ASSIGN(const auto metrics_api, open_metrics_api(settings, chosen.replicas, kube, *clock));
   QM_ASSIGN(const auto replica, replica::Replica::begin(settings, "autoscaler"));
   QM_ASSIGN(auto bus, bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   auto options = autoscaler::host_options(settings.shard);
@@ -56,6 +84,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   engine_options.node_price = cluster_settings.node_price;
   autoscaler::apply(chosen.groups, engine_options);
   engine_options.checkpoint_interval = chosen.checkpoint_interval;
+  engine_options.replicas.exact_schedules = chosen.replicas.exact_schedules;
   service::Host host(options,
                      std::make_unique<autoscaler::Shell>(
                          std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), engine_options),
@@ -91,11 +120,15 @@ qm::Status run(const qm::rpc::Settings& settings) {
     class_watch.stop();
     priorities.stop();
   });
+  autoscaler::ReplicaWatch replicas(kube, host, *clock,
+                                    {{chosen.replicas.prometheus, keys ? std::optional(aws_options) : std::nullopt}});
+  const std::shared_ptr<void> end_of_samples(nullptr, [&](void*) { replicas.stop(); });
   if (!karpenter) class_watch.start();
   if (chosen.groups.by_priority()) priorities.start();
   cluster.start();
   watch.start();
   if (!chosen.interruption_queue.empty()) queue.start();
+  replicas.start();
 
   metrics::Registry registry;
   rpc::export_host(registry, host, "autoscaler");
@@ -127,6 +160,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   replica->wait_for_end();
   server.stop();
   queue.stop();
+  replicas.stop();
   cluster.stop();
   watch.stop();
   admin.stop();

@@ -18,7 +18,9 @@
 #include "qm/config/workload_kinds.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/model/other_scheduler.hpp"
+#include "qm/model/scalers.hpp"
 #include "rules.hpp"
+#include "scalers.hpp"
 
 #include <fmt/format.h>
 
@@ -413,6 +415,10 @@ std::string Finding::to_string() const {
 
 Json mutate(const Subject& s, const Settings& settings, const View& view) {
   Json out = *s.object;
+  // An account of Quartermaster gives a scaler back while its target still has the annotation.
+  if (is_scaler(out)) {
+    return out_of_scope(s, settings, view) || one_of_us(s.user, settings) ? out : mutate_scaler(s, view);
+  }
   if (s.operation != Operation::kCreate || left_out(s, out, settings, view)) return out;
   const bool counted = strict(s, view);
   if (s.kind == "Job" && (counted || !names_other_scheduler(out[kSpec]["template"][kSpec])))
@@ -460,8 +466,13 @@ Status check_job(const Json& job, const std::string& user, const Settings& setti
 
 Verdict validate(const Subject& s, const Settings& settings, const View& view) {
   Verdict out;
-  if (s.kind != "Job" && s.kind != "Pod") return out;
+  const bool scaler = s.object != nullptr && is_scaler(*s.object);
+  if (!scaler && s.kind != "Job" && s.kind != "Pod") return out;
   if (out_of_scope(s, settings, view)) return out;
+  if (scaler) {
+    check_scaler(s, view, out);
+    return out;
+  }
   const bool own_account = one_of_us(s.user, settings);
   if (s.operation == Operation::kCreate) {
     if (!own_account) check_owned_metadata(s, settings, out.refusals);

@@ -1,3 +1,4 @@
+#include "qm/base/parse.hpp"
 #include "services.hpp"
 
 namespace qm::cloud {
@@ -62,6 +63,23 @@ Result<std::size_t> Aws::delete_messages(const std::string& queue_url, const std
     kept += json["Failed"].size();
   }
   return kept;
+}
+
+// The service answers with texts.
+Result<QueueDepth> Aws::queue_depth(const std::string& queue_url) {
+  constexpr const char *kVisible = "ApproximateNumberOfMessages", *kInFlight = "ApproximateNumberOfMessagesNotVisible",
+                       *kDelayed = "ApproximateNumberOfMessagesDelayed";
+  const auto names = Json::array({kVisible, kInFlight, kDelayed});
+  QM_ASSIGN(const auto body,
+            impl_->sqs("GetQueueAttributes", Json::object({{"QueueUrl", queue_url}, {"AttributeNames", names}}),
+                       Effect::kRead));
+  QM_ASSIGN(const auto json, Json::parse(body));
+  const auto number = [&](const char* name) { return whole_number(json["Attributes"][name].string()); };
+  const auto visible = number(kVisible), in_flight = number(kInFlight), delayed = number(kDelayed);
+  if (!visible || !in_flight || !delayed) {
+    return fail(Code::kInternal, "GetQueueAttributes of {} answers without the numbers of messages", queue_url);
+  }
+  return QueueDepth{*visible, *in_flight, *delayed};
 }
 
 }  // namespace qm::cloud

@@ -3,6 +3,7 @@
 #include "qm/admission/webhook/read_view.hpp"
 
 #include "qm/admission/codec.hpp"
+#include "qm/model/scalers.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -12,11 +13,12 @@
 
 namespace qm::admission::webhook {
 
-using admission_policy::ResourceQuota, admission_policy::View;
+using admission_policy::ResourceQuota, admission_policy::ScaleTargets, admission_policy::View;
 namespace {
 
 const kube::Resource kNamespaces{"", "v1", "namespaces", false};
 const kube::Resource kQuotas{"", "v1", "resourcequotas", true};
+constexpr std::string_view kReplicas = "quartermaster.dev/replicas";
 const std::vector<std::string> kQueueVersions{"v1beta2", "v1beta1"};
 
 }  // namespace
@@ -31,7 +33,30 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
         quotas_informer(client, kQuotas, "",
                         {[this](const Json& quota, bool deleted) { on_resource_quota(quota, deleted); }, [] {}}),
         classes_informer(client, [&client] { return client.find_kind("node.k8s.io", "runtimeclasses", {"v1"}); }, "",
-                         {[this](const Json& runtime, bool deleted) { on_runtime_class(runtime, deleted); }, [] {}}) {}
+                         {[this](const Json& runtime, bool deleted) { on_runtime_class(runtime, deleted); }, [] {}}) {
+    const auto annotated = [](const Json& object) {
+      const auto value = kube::annotation(object, kReplicas);
+      return value == "quartermaster" || value == "strict";
+    };
+    for (const auto& [kind, plural] :
+         {std::pair("Deployment", "deployments"), std::pair("StatefulSet", "statefulsets")}) {
+      watch(client, {"apps", "v1", plural},
+            {[this, kind = kind](const Json& object, bool deleted) { on_scale_target(kind, object, deleted); }, [] {},
+             annotated});
+    }
+    const auto scalers = [this](const char* kind) {
+      return kube::Informer::Callbacks{
+          [this, kind](const Json& object, bool deleted) { on_scaler(kind, object, deleted); }, [] {}};
+    };
+    watch(client, {"autoscaling", "v2", "horizontalpodautoscalers"}, scalers("HorizontalPodAutoscaler"));
+    watch(client, {"keda.sh", "v1alpha1", "scaledobjects"}, scalers("ScaledObject"));
+  }
+
+  void watch(kube::Client& client, const kube::Resource& kind, kube::Informer::Callbacks callbacks) {
+    scaling_informers.push_back(std::make_unique<kube::Informer>(
+        client, [&client, kind] { return client.find_kind(kind.group, kind.plural, {kind.version}); }, "",
+        std::move(callbacks)));
+  }
 
   void seen(const Json& object, bool deleted) {
     const std::scoped_lock lock(mutex);
@@ -74,6 +99,34 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     changed = true;
   }
 
+  /// Only annotated workloads are wanted.
+  void on_scale_target(const char* kind, const Json& object, bool deleted) {
+    const auto key = ScaleTargets::key(kube::namespace_of(object), "apps", kind, kube::name_of(object));
+    const std::scoped_lock lock(mutex);
+    if (deleted) {
+      scale_targets.strict.erase(key);
+    } else {
+      scale_targets.strict[key] = kube::annotation(object, kReplicas) == "strict";
+    }
+    changed = true;
+  }
+
+  void on_scaler(const char* kind, const Json& object, bool deleted) {
+    const auto ns = kube::namespace_of(object);
+    const auto key = ScaleTargets::key(ns, {}, kind, kube::name_of(object));
+    Json typed = object;  // items of a list have no kind
+    typed.set("kind", kind);
+    const auto ref = scale_target_of(typed);
+    auto target = ScaleTargets::key(ns, ref.group(), ref.kind, ref.name);
+    const std::scoped_lock lock(mutex);
+    if (deleted) {
+      scale_targets.scalers.erase(key);
+    } else if (std::exchange(scale_targets.scalers[key], target) == target) {
+      return;  // its status has changed
+    }
+    changed = true;
+  }
+
   /// Requires the mutex.
   void publish() {
     auto next = std::make_shared<View>();
@@ -86,6 +139,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
     }
     next->quotas = quotas;
     next->runtime_classes = classes;
+    next->scale_targets = scale_targets;
     next->manages_quota = options.manages_quota;
     next->manages_binding = options.manages_binding;
     changed = false;
@@ -130,11 +184,13 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
   std::map<std::string, View::Namespace> namespaces;
   std::map<std::string, std::vector<ResourceQuota>> quotas;
   std::map<std::string, Json> classes;
+  ScaleTargets scale_targets;
   Queues listed;
   std::optional<Queues> decided;  // from the engine
   bool changed = true;
   std::shared_ptr<const View> view = std::make_shared<View>();
   kube::Informer namespaces_informer, queues_informer, quotas_informer, classes_informer;
+  std::vector<std::unique_ptr<kube::Informer>> scaling_informers;
   std::jthread thread;
 };
 
@@ -147,6 +203,7 @@ void ReadView::start() {
   impl_->queues_informer.start();
   impl_->quotas_informer.start();  // nothing waits for it: without it a rule that only warns reports nothing
   impl_->classes_informer.start();
+  for (const auto& informer : impl_->scaling_informers) informer->start();
   impl_->thread = std::jthread([impl = impl_.get()](const std::stop_token& stop) { impl->run(stop); });
 }
 
@@ -159,6 +216,7 @@ void ReadView::stop() {
   impl_->queues_informer.stop();
   impl_->quotas_informer.stop();
   impl_->classes_informer.stop();
+  for (const auto& informer : impl_->scaling_informers) informer->stop();
 }
 
 void ReadView::lead(service::Host& host) {

@@ -95,6 +95,20 @@ Json rule(const char* group, const char* plural, const char* operation) {
                        {"scope", "Namespaced"}});
 }
 
+/// Creations and updates of the kinds that scale workloads.
+Json scaler_rules() {
+  auto out = Json::array();
+  for (const auto& [group, version, plural] : {std::tuple("autoscaling", "v2", "horizontalpodautoscalers"),
+                                               std::tuple("keda.sh", "v1alpha1", "scaledobjects")}) {
+    out.push_back(Json::object({{"apiGroups", Json::array({group})},
+                                {"apiVersions", Json::array({version})},
+                                {"operations", Json::array({"CREATE", "UPDATE"})},
+                                {"resources", Json::array({plural})},
+                                {"scope", "Namespaced"}}));
+  }
+  return out;
+}
+
 Json client_config(const Registration& r, const char* path, const std::string& bundle) {
   auto out = Json::object();
   if (r.url.empty()) {
@@ -126,8 +140,8 @@ Json namespaces(const Registration& r, bool required) {
 struct Hook {
   std::string name;
   const char* path;
-  bool required;  // for the namespaces that require quota, or for the others
-  Json rule;
+  bool required;                            // for the namespaces that require quota, or for the others
+  Json rule;                                // or a list of them
   std::string condition = {};               // empty = none
   std::vector<std::string> labels = {};     // that an object must have
   std::vector<std::string> no_labels = {};  // that it must not have
@@ -151,7 +165,7 @@ Json configuration(const char* kind, const Registration& r, const std::string& b
     one.set("name", fmt::format("{}{}.quartermaster.dev", hook.name, hook.required ? "-required" : ""));
     one.set("admissionReviewVersions", Json::array({"v1"}));
     one.set("clientConfig", client_config(r, hook.path, bundle));
-    one.set("rules", Json::array({hook.rule}));
+    one.set("rules", hook.rule.is_array() ? hook.rule : Json::array({hook.rule}));
     one.set("namespaceSelector", namespaces(r, hook.required));
     one.set("objectSelector", objects(hook));
     if (!hook.condition.empty()) {
@@ -222,6 +236,7 @@ Json mutating_configuration(const Registration& r, const std::string& bundle) {
     others.no_labels.emplace_back(label);
   }
   hooks.push_back(std::move(others));
+  for (const bool required : {true, false}) hooks.push_back({"scalers", "/mutate", required, scaler_rules()});
   return configuration("MutatingWebhookConfiguration", r, bundle, hooks);
 }
 
@@ -237,6 +252,7 @@ Json validating_configuration(const Registration& r, const std::string& bundle) 
     hooks.push_back({"changed-jobs", "/validate", required, rule("batch", "jobs", "UPDATE")});
     hooks.push_back({"changed-pods", "/validate", required, rule("", "pods", "UPDATE"),
                      fmt::format("({}) || {}", kWasGated, changes_owned_metadata())});
+    hooks.push_back({"scalers", "/validate", required, scaler_rules()});
   }
   return configuration("ValidatingWebhookConfiguration", r, bundle, hooks);
 }

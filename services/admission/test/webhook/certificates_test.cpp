@@ -217,7 +217,7 @@ TEST(Registration, KeepsOwnEntriesAndUpdatesOnlyBundleOfOthers) {
   kube::Client client({store.origin(), {}, {}, {}, {}, 2000});
   ASSERT_TRUE(enrol(client, Replica::registration(), "BUNDLE"));
   auto ours = store.object(kMutating);
-  EXPECT_EQ(ours["webhooks"].size(), 7U);
+  EXPECT_EQ(ours["webhooks"].size(), 9U);
   ours.set("webhooks").items_mut()[0].set("failurePolicy", "Nonsense");
   store.put(kMutating, ours);
   auto charts = parsed_configuration();

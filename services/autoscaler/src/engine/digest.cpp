@@ -1,5 +1,6 @@
 #include "qm/base/digest.hpp"
 
+#include "replicas/digest.hpp"
 #include "tables.hpp"
 
 namespace qm::autoscaler {
@@ -127,6 +128,9 @@ class Folder {
   void add(const SaveRow& s) { all(s.node, s.reason, s.until); }
   void add(const PriceRow& p) { all(p.rate.per_hour.nano(), p.from); }
   void add(const Outage& o) { all(o.since, o.last, o.until, o.out_us, o.ends_milli, o.decayed); }
+  template <class T>
+  requires requires(const T& value, Digest& digest) { fold(value, digest); }
+  void add(const T& value) { fold(value, digest_); }
   void add(const Offering& o) { all(o.type, o.zone, o.market, o.group); }
 
   Digest digest_;

@@ -49,7 +49,14 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   state.more_launches = false;
   state.disruptions_at.reset();
   state.needs.trim();
-  for (const auto& command : batch) std::visit([this](const auto& c) { parts_->observations.apply(c); }, command);
+  const auto apply = [this](const auto& c) {
+    if constexpr (requires { parts_->replica_scaling.apply(c); }) {
+      parts_->replica_scaling.apply(c);
+    } else {
+      parts_->observations.apply(c);
+    }
+  };
+  for (const auto& command : batch) std::visit(apply, command);
   Evaluation(*parts_).run();
   return std::move(state.out);
 }

@@ -31,6 +31,7 @@ void Evaluation::run() {
   parts_.disruptions.disrupt();
   parts_.disruptions.empty_nodes();
   parts_.groups.size_groups();
+  parts_.replica_scaling.run();
   for (const auto& name : state_.changed_claims) {
     if (const Claim* row = state_.tables.claims.find(name)) state_.out.instances.push_back({name, *row, false});
   }
@@ -86,6 +87,7 @@ std::optional<Instant> Evaluation::next_timer() const {
   if (state_.more_launches) consider(state_.now + std::chrono::seconds(1));
   for (const auto& [key, fault] : state_.tables.launch_faults) consider(fault.until);
   if (state_.disruptions_at) consider(*state_.disruptions_at);
+  if (const auto at = parts_.replica_scaling.next()) consider(*at);
   return next;
 }
 

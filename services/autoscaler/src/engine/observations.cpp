@@ -114,7 +114,7 @@ void Observations::apply(const AssignmentUpdated& c) {
 void Observations::apply(const WorkloadUpdated& c) {
   if (!c.ended) {
     put(tables_.workloads, c.uid,
-        WorkloadRow{c.attempt, c.checkpoints, c.ns, c.kind, c.name, c.type, c.expected, c.checkpoint});
+        WorkloadRow{c.attempt, c.checkpoints, c.ns, c.kind, c.name, c.checkpoint, c.type, c.expected});
   } else if (tables_.workloads.contains(c.uid)) {
     tables_.workloads.erase(c.uid);
     if (tables_.checkpoints.contains(c.uid)) tables_.checkpoints.erase(c.uid);

@@ -14,6 +14,7 @@
 #include "launch/new_nodes.hpp"
 #include "launch/static_pools.hpp"
 #include "observations.hpp"
+#include "replicas/replica_scaling.hpp"
 #include "state.hpp"
 
 namespace qm::autoscaler {
@@ -44,6 +45,7 @@ struct EngineParts {
   Retirement retirement{state, facts, claims, static_pools};
   Headroom headroom{state, facts, claims, offers, new_nodes};
   Groups groups{state};
+  ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
 
   Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom};
 };

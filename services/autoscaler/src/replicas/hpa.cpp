@@ -36,6 +36,7 @@ struct Computed {
   std::int32_t replicas = 0;
   HpaRule rule = HpaRule::kMetric;
   std::vector<std::optional<std::int32_t>> proposals;
+  std::vector<MetricResult> metrics;
   bool valid = true;
 };
 
@@ -47,11 +48,13 @@ Computed compute(const HpaSpec& spec, const ControllerOptions& options, const Ob
     const auto proposal = propose(metric, spec, options, seen);
     if (!proposal) {
       out.proposals.emplace_back();
+      out.metrics.push_back({{}, HpaRule::kMetric, 0, proposal.error().message});
       ++failures;
       if (!failed) failed.emplace(failure_reason(metric.source), proposal.error().message);
       continue;
     }
     out.proposals.emplace_back(proposal->replicas);
+    out.metrics.push_back({proposal->replicas, proposal->rule, proposal->ratio, {}});
     if (out.replicas == 0 || proposal->replicas > out.replicas) {
       out.replicas = proposal->replicas;
       out.rule = proposal->rule;
@@ -72,7 +75,7 @@ HpaDecision normalize(const HpaSpec& spec, const ControllerOptions& options, con
                       HpaState& state) {
   const auto current = seen.replicas;
   const auto wanted = std::max(0, computed.replicas);
-  HpaDecision out{wanted, computed.rule, std::move(computed.proposals)};
+  HpaDecision out{wanted, computed.rule, std::move(computed.proposals), std::move(computed.metrics)};
   const auto stable = stabilize(spec, options, seen.now, current, wanted, state);
   if (stable == wanted) {
     set(state, "AbleToScale", true, "ReadyForNewScale");
@@ -123,15 +126,15 @@ HpaDecision sync(const HpaSpec& spec, const ControllerOptions& options, const Ob
   HpaDecision out;
   if (current == 0 && !(zero && (spec.min != 0 || has_object_or_external(spec)))) {
     set(state, "ScalingActive", false, "ScalingDisabled", "the replica count of the target is zero");
-    return {0, HpaRule::kDisabledAtZero, {}};
+    return {0, HpaRule::kDisabledAtZero, {}, {}};
   }
   if (current > spec.max) {
-    out = {spec.max, HpaRule::kAboveMax, {}};
+    out = {spec.max, HpaRule::kAboveMax, {}, {}};
   } else if (current != 0 && current < spec.min) {
-    out = {spec.min, HpaRule::kBelowMin, {}};
+    out = {spec.min, HpaRule::kBelowMin, {}, {}};
   } else {
     auto computed = compute(spec, options, seen, state);
-    if (!computed.valid) return {current, computed.rule, std::move(computed.proposals)};
+    if (!computed.valid) return {current, computed.rule, std::move(computed.proposals), std::move(computed.metrics)};
     out = normalize(spec, options, seen, std::move(computed), state);
     if (current == 0 && out.desired < spec.min) {
       out.desired = spec.min;
@@ -140,6 +143,13 @@ HpaDecision sync(const HpaSpec& spec, const ControllerOptions& options, const Ob
   }
   if (out.desired != current) rescale(spec, options, seen, out.desired, state);
   return out;
+}
+
+void record_change(const HpaSpec& spec, Instant now, std::int32_t before, std::int32_t after, const HpaState& earlier,
+                   HpaState& state) {
+  state.ups = earlier.ups;
+  state.downs = earlier.downs;
+  if (after != before) store_event(spec, now, before, after, state);
 }
 
 }  // namespace qm::autoscaler::replicas

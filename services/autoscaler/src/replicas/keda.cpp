@@ -5,6 +5,7 @@
 #include "qm/autoscaler/replicas/keda.hpp"
 
 #include "arithmetic.hpp"
+#include "qm/autoscaler/replicas/scaled_object.hpp"
 
 #include <algorithm>
 #include <array>
@@ -192,7 +193,7 @@ Metric external(std::string name, bool value_target, std::int64_t target_milli) 
   return out;
 }
 
-HpaSpec hpa_of(const ScaledObject& object, const ScalingAnnotations& annotations) {
+HpaSpec hpa_of(const ScaledObject& object, const ScalingAnnotations& annotations, bool exact_schedules) {
   HpaSpec out;
   out.min = std::max(object.min, 1);
   out.max = object.max;
@@ -207,6 +208,7 @@ HpaSpec hpa_of(const ScaledObject& object, const ScalingAnnotations& annotations
       out.metrics.push_back(resource->metric);
     } else if (!object.modifiers) {
       out.metrics.push_back(external(trigger.name, trigger.value_target, trigger.target_milli));
+      out.metrics.back().exact = exact_schedules && std::holds_alternative<CronTrigger>(trigger.source);
     }
   }
   if (const auto& modifiers = object.modifiers) {
@@ -248,7 +250,7 @@ LoopDecision poll(const ScaledObject& object, const ScalingAnnotations& annotati
 
 TriggerHpaDecision sync(const ScaledObject& object, const ScalingAnnotations& annotations,
                         const ControllerOptions& options, const TriggerObservation& seen, ScaledObjectState& state) {
-  const auto spec = hpa_of(object, annotations);
+  const auto spec = hpa_of(object, annotations, options.exact_schedules);
   Observation observed{seen.now, seen.replicas, seen.status_replicas, seen.pods, {}};
   TriggerHpaDecision out;
   if (seen.replicas >= spec.min && seen.replicas <= spec.max) {  // otherwise it reads no metrics
@@ -262,6 +264,11 @@ TriggerHpaDecision sync(const ScaledObject& object, const ScalingAnnotations& an
   }
   out.hpa = sync(spec, options, observed, state.hpa);
   return out;
+}
+
+void record_change(const ScaledObject& object, Instant now, std::int32_t before, std::int32_t after,
+                   const HpaState& earlier, HpaState& state) {
+  record_change(hpa_of(object, {}, false), now, before, after, earlier, state);
 }
 
 std::int32_t reconcile(const ScalingAnnotations& annotations, std::int32_t replicas, ScaledObjectState& state) {

@@ -142,8 +142,8 @@ Result<Proposal> per_pod(Samples samples, bool cpu, const Observation& seen, con
   QM_ASSIGN(const double ratio, ratio_of(samples));
   const bool unready_count = !groups.unready.empty() && ratio > 1.0;
   if (!unready_count && groups.missing.empty()) {
-    if (tolerances.within(ratio)) return Proposal{seen.replicas, HpaRule::kTolerance};
-    return Proposal{to_int32(std::ceil(ratio * groups.ready)), HpaRule::kMetric};
+    if (tolerances.within(ratio)) return Proposal{seen.replicas, HpaRule::kTolerance, ratio};
+    return Proposal{to_int32(std::ceil(ratio * groups.ready)), HpaRule::kMetric, ratio};
   }
   if (ratio != 1.0) {
     for (const auto& pod : groups.missing) samples[pod].milli = ratio < 1.0 ? missing(pod) : 0;
@@ -152,12 +152,12 @@ Result<Proposal> per_pod(Samples samples, bool cpu, const Observation& seen, con
     for (const auto& pod : groups.unready) samples[pod].milli = 0;
   }
   QM_ASSIGN(const double again, ratio_of(samples));
-  if (tolerances.within(again)) return Proposal{seen.replicas, HpaRule::kTolerance};
-  const auto hold = Proposal{seen.replicas, HpaRule::kDirection};
+  if (tolerances.within(again)) return Proposal{seen.replicas, HpaRule::kTolerance, again};
+  const auto hold = Proposal{seen.replicas, HpaRule::kDirection, again};
   if ((ratio < 1.0 && again > 1.0) || (ratio > 1.0 && again < 1.0)) return hold;
   const auto replicas = to_int32(std::ceil(again * static_cast<double>(samples.size())));
   if ((again < 1.0 && replicas > seen.replicas) || (again > 1.0 && replicas < seen.replicas)) return hold;
-  return Proposal{replicas, HpaRule::kMetric};
+  return Proposal{replicas, HpaRule::kMetric, again};
 }
 
 Result<Proposal> by_utilization(const Metric& metric, Samples samples, const Observation& seen,
@@ -223,13 +223,13 @@ Result<Proposal> by_pods(const Metric& metric, const Observation& seen, const Co
 Result<Proposal> by_value(std::int64_t usage, std::int64_t target, const Observation& seen,
                           const Tolerances& tolerances) {
   const double ratio = static_cast<double>(usage) / static_cast<double>(target);
-  if (seen.replicas == 0) return Proposal{to_int32(std::ceil(ratio)), HpaRule::kMetric};
-  if (tolerances.within(ratio)) return Proposal{seen.replicas, HpaRule::kTolerance};
+  if (seen.replicas == 0) return Proposal{to_int32(std::ceil(ratio)), HpaRule::kMetric, ratio};
+  if (tolerances.within(ratio)) return Proposal{seen.replicas, HpaRule::kTolerance, ratio};
   if (seen.pods.empty()) return fail(Code::kNotFound, "the selector of the target matches no pod");
   const auto ready = std::ranges::count_if(
       seen.pods, [](const Pod& pod) { return pod.phase == Pod::Phase::kRunning && pod.ready.value_or(false); });
   const double wanted = ratio * static_cast<double>(ready);
-  return Proposal{wanted > kMostReplicas ? kMostReplicas : to_int32(std::ceil(wanted)), HpaRule::kMetric};
+  return Proposal{wanted > kMostReplicas ? kMostReplicas : to_int32(std::ceil(wanted)), HpaRule::kMetric, ratio};
 }
 
 /// Usage of the whole target, shared by the replicas of its status.
@@ -238,11 +238,12 @@ Proposal by_share(std::int64_t usage, const Metric& metric, const Observation& s
   const double ratio = static_cast<double>(usage) / (target * seen.status_replicas);
   if (tolerances.within(ratio)) {
     const bool holds = seen.status_replicas == seen.replicas;
-    return {seen.status_replicas, holds ? HpaRule::kTolerance : HpaRule::kMetric};
+    return {seen.status_replicas, holds ? HpaRule::kTolerance : HpaRule::kMetric, ratio};
   }
   const double wanted = std::ceil(static_cast<double>(usage) / target);
-  if (metric.source == MetricSource::kExternal && wanted > kMostReplicas) return {kMostReplicas, HpaRule::kMetric};
-  return {to_int32(wanted), HpaRule::kMetric};
+  if (metric.source == MetricSource::kExternal && wanted > kMostReplicas)
+    return {kMostReplicas, HpaRule::kMetric, ratio};
+  return {to_int32(wanted), HpaRule::kMetric, ratio};
 }
 
 Result<Proposal> by_object(const Metric& metric, const Observation& seen, const Tolerances& tolerances) {
@@ -278,7 +279,7 @@ Result<Proposal> by_external(const Metric& metric, const Observation& seen, cons
 
 Result<Proposal> propose(const Metric& metric, const HpaSpec& spec, const ControllerOptions& options,
                          const Observation& seen) {
-  const auto tolerances = tolerances_of(spec, options);
+  const auto tolerances = metric.exact ? Tolerances{0, 0} : tolerances_of(spec, options);
   switch (metric.source) {
     case MetricSource::kResource:
     case MetricSource::kContainerResource:

@@ -7,6 +7,7 @@ namespace qm::autoscaler::replicas {
 struct Proposal {
   std::int32_t replicas = 0;
   HpaRule rule = HpaRule::kMetric;  ///< kTolerance, kDirection or kMetric
+  double ratio = 0;                 ///< of the value to the target
 };
 
 /// The number of replicas that one metric asks for. The error says why the metric is invalid.

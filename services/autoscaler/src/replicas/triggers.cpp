@@ -1,6 +1,7 @@
 #include "qm/autoscaler/replicas/triggers.hpp"
 
 #include "arithmetic.hpp"
+#include "qm/autoscaler/replicas/scaled_object.hpp"
 #include "qm/base/parse.hpp"
 
 #include <algorithm>

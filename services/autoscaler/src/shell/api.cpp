@@ -47,6 +47,22 @@ class Api final : public pb::Capacity::CallbackService {
     });
   }
 
+  grpc::ServerUnaryReactor* EvaluateScale(grpc::CallbackServerContext* context, const pb::EvaluateScaleRequest* request,
+                                          pb::EvaluateScaleResponse* out) override {
+    const auto caller = rpc::caller_of(*context);
+    return rpc::answer(host_, context, *request,
+                       [this, request, out, caller](const service::Shell& shell) -> qm::Status {
+                         *out = scale_for(engine_of(shell), clock_.now(), *request, caller);
+                         if (out->targets().empty() && !request->name().empty()) {
+                           return fail(Code::kNotFound,
+                                       "no HorizontalPodAutoscaler or ScaledObject has the name {} or "
+                                       "this target; qmctl scale eval lists all",
+                                       request->name());
+                         }
+                         return {};
+                       });
+  }
+
   grpc::ServerUnaryReactor* ListClaims(grpc::CallbackServerContext* context, const pb::ListClaimsRequest* request,
                                        pb::ListClaimsResponse* out) override {
     const auto caller = rpc::caller_of(*context);

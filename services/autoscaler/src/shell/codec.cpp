@@ -5,6 +5,7 @@
 #include "qm/wire/model.hpp"
 #include "qm/wire/parse.hpp"
 #include "quartermaster/v1/events.pb.h"
+#include "replicas/replica_rows.hpp"
 #include "rows.hpp"
 
 #include <algorithm>
@@ -107,8 +108,8 @@ Result<std::vector<Command>> bus(const service::Input& in) {
     return std::vector<Command>{
         WorkloadUpdated{WorkloadUid(e.spec().uid()), e.attempt(), e.spec().checkpoints(),
                         e.phase() == pb::FINISHED || e.phase() == pb::CANCELLED || in.tombstone, e.spec().namespace_(),
-                        e.spec().kind(), e.spec().name(), label_of(e.spec(), "workload-type"),
-                        Duration(e.spec().expected_runtime_us()), wire::from_pb(e.spec().checkpoint())}};
+                        e.spec().kind(), e.spec().name(), wire::from_pb(e.spec().checkpoint()),
+                        label_of(e.spec(), "workload-type"), Duration(e.spec().expected_runtime_us())}};
   }
   if (in.name == "qm.spot") {
     QM_ASSIGN(const auto e, read<pb::SpotEvent>(in));
@@ -155,6 +156,18 @@ Result<std::vector<Command>> look(const service::Input& in) {
   if (in.name == "pods.waiting") {
     QM_ASSIGN(auto update, demand_from_bytes(in.bytes));
     return std::vector<Command>{std::move(update)};
+  }
+  if (in.name == "replicas.scaler") {
+    QM_ASSIGN(auto update, scaler_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(update)};
+  }
+  if (in.name == "replicas.scalers") {
+    QM_ASSIGN(auto list, scalers_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(list)};
+  }
+  if (in.name == "replicas.sample") {
+    QM_ASSIGN(auto sample, sample_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(sample)};
   }
   QM_ASSIGN(const Json seen, Json::parse(in.bytes));
   if (in.name == "node") {
@@ -225,6 +238,13 @@ std::vector<Command> launch_outcome(const Json& answer) {
 
 Result<std::vector<Command>> outcome(const service::Input& in) {
   QM_ASSIGN(const Json answer, Json::parse(in.bytes));
+  if (in.name == "replicas.switch") return std::vector<Command>{};  // the scaler itself shows it
+  if (in.name == "replicas.scale") {
+    return std::vector<Command>{ReplicasChanged{
+        {answer["namespace"].string(), answer["group"].string(), answer["kind"].string(), answer["name"].string()},
+        answer["number"].integer(),
+        answer["error"].string()}};
+  }
   const ClaimName claim(answer["claim"].string());
   if (answer["pending"].boolean()) return std::vector<Command>{};  // the poll of the cloud will show it
   if (in.name == "node.cordon") return std::vector<Command>{};     // the node itself shows it
@@ -444,6 +464,29 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     effects.intents.push_back(
         {fmt::format("group/{}/{}", g.group, g.number), "group.size", "group/" + g.group, 0, payload.dump()});
   }
+  for (const auto& s : out.replicas.scales) {
+    const Json payload = Json::object({{"namespace", s.target.ns},
+                                       {"group", s.target.group},
+                                       {"kind", s.target.kind},
+                                       {"name", s.target.name},
+                                       {"api_version", s.api_version},
+                                       {"uid", s.uid},
+                                       {"from", s.from},
+                                       {"to", s.to},
+                                       {"number", s.number}});
+    const auto key = fmt::format("replicas/{}/{}.{}/{}", s.target.ns, s.target.kind, s.target.group, s.target.name);
+    effects.intents.push_back(
+        {fmt::format("{}/{}/{}", key, s.uid, s.number), "replicas.scale", key, 0, payload.dump()});
+  }
+  for (const auto& s : out.replicas.switches) {
+    const Json payload = Json::object({{"namespace", s.scaler.ns},
+                                       {"kind", name_of(s.scaler.kind)},
+                                       {"name", s.scaler.name},
+                                       {"uid", s.uid},
+                                       {"suspend", s.suspend}});
+    const auto key = fmt::format("scaler/{}/{}/{}", name_of(s.scaler.kind), s.scaler.ns, s.scaler.name);
+    effects.intents.push_back({fmt::format("{}/{}", key, micros(s.asked)), "replicas.switch", key, 0, payload.dump()});
+  }
   effects.wake_at = out.wake_at;
   append_changes(engine.tables(), effects.state);
 }
@@ -499,6 +542,15 @@ void Codec::debug_state(const Engine& engine, service::StateDump& out) const {
   });
   out.map("owners", t.owners.rows(), [](const auto& ns, const auto& row) {
     return std::pair(ns.empty() ? std::string("*") : ns, Json(row.owner));
+  });
+  out.set("scalers", std::int64_t(t.replicas.scalers.size()));
+  out.map("scale_targets", t.replicas.targets.rows(), [](const auto& id, const auto& row) {
+    return std::pair(id.to_string(), Json::object({{"replicas", row.replicas},
+                                                   {"wanted", row.wanted},
+                                                   {"annotated", row.mode != ReplicaMode::kObserve},
+                                                   {"pending", row.pending.has_value()},
+                                                   {"conflict", row.conflict},
+                                                   {"error", row.error.empty() ? row.problem : row.error}}));
   });
   out.map("orders", t.orders.rows(), [&](const auto& id, const auto& o) {
     const auto state = checkpoint::name_of(checkpoint::judge(o.save, engine.now(), false).state);

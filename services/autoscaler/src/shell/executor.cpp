@@ -1,6 +1,7 @@
 // Terminate, size and cordon, each idempotent: the size of a group is a number, not an increment. Launches are in
 // launch_executor.cpp.
 #include "observed.hpp"
+#include "qm/autoscaler/replica_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
 #include "qm/kube/errors.hpp"
@@ -25,12 +26,23 @@ bool stays(const cloud::AutoScalingGroup::Member& m) {
 
 }  // namespace
 
+Executor::Executor(kube::Client& kube, cloud::Aws& aws, Driver driver, std::string shard, LaunchParameters parameters,
+                   SystemPods system_pods)
+    : kube_(kube),
+      aws_(aws),
+      driver_(driver),
+      shard_(std::move(shard)),
+      parameters_(std::move(parameters)),
+      system_pods_(system_pods),
+      replicas_(std::make_shared<ReplicaExecutor>(kube)) {}
+
 Result<service::Outcome> Executor::execute(const store::IntentRow& intent) {
   if (intent.kind == "instance.launch") return launch(intent);
   if (intent.kind == "gang.launch") return launch_gang(intent);
   if (intent.kind == "instance.terminate") return terminate(intent);
   if (intent.kind == "group.size") return size_group(intent);
   if (intent.kind == "node.cordon") return cordon(intent);
+  if (intent.kind.starts_with("replicas.")) return replicas_->execute(intent);
   return fail(Code::kInternal, "no intent of ours: {}", intent.kind);
 }
 
@@ -138,6 +150,7 @@ Result<service::Outcome> Executor::size_group(const store::IntentRow& intent) {
 }
 
 service::Outcome Executor::failed(const store::IntentRow& intent, const Error& error) {
+  if (intent.kind.starts_with("replicas.")) return ReplicaExecutor::failed(intent, error);
   const auto want = Json::parse(intent.payload).value_or(Json());
   if (intent.kind == "node.cordon") return {"{}"};
   if (intent.kind == "group.size") {

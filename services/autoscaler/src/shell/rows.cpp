@@ -3,6 +3,7 @@
 #include "instances/lifecycle_rows.hpp"
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
+#include "replicas/replica_rows.hpp"
 #include "state/autoscaler_state.pb.h"
 
 #include <charconv>
@@ -506,6 +507,7 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.drift_back_offs, "drift_back_off", kText, out);
   append(t.buffers, "buffer", kText, out);
   append(t.overlays, "overlay", kText, out);
+  append_changes(t.replicas, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -535,8 +537,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.attempts.restore(id, std::move(a));
   } else if (row.kind == "workload") {
     QM_ASSIGN(const auto m, parsed<st::Workload>(value, "workload"));
-    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns(), m.kind(), m.name(), m.type(),
-                                               Duration(m.expected_us()), wire::from_pb(m.checkpoint())});
+    t.workloads.restore(WorkloadUid(row.key), {m.attempt(), m.checkpoints(), m.ns(), m.kind(), m.name(),
+                                               wire::from_pb(m.checkpoint()), m.type(), Duration(m.expected_us())});
   } else if (row.kind == "demand") {
     QM_ASSIGN(const auto m, parsed<st::Demand>(value, "demand"));
     t.demand.restore(WorkloadUid(row.key), demand_of(row.key, m));
@@ -615,7 +617,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     QM_ASSIGN(const auto m, parsed<st::DriftBackOff>(value, "back-off of drift"));
     t.drift_back_offs.restore(row.key, {m.failures(), from_micros(m.until_us()), m.reason()});
   } else {
-    return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
+    QM_ASSIGN(const bool known, restore(t.replicas, row));
+    if (!known) return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }
   return {};
 }

@@ -21,6 +21,7 @@ settings::Kind<Money> usd_per_hour() {
 const settings::Table<Settings>& settings_table() {
   using namespace settings;
   constexpr auto cluster = &Settings::cluster;
+  constexpr auto replicas = &Settings::replicas;
   static const auto table =
       settings::Table<Settings>{
           {"driver",
@@ -51,7 +52,16 @@ const settings::Table<Settings>& settings_table() {
           {"lifecycle-time", duration(std::chrono::seconds(20)), at(&Settings::lifecycle_time),
            "Time from a lifecycle action of an Auto Scaling group to the end of its instance; at most the hook's heartbeat."},
           {"checkpoint-interval", duration(Duration{0}), at(&Settings::checkpoint_interval),
-           "Time between two checkpoints of a gang on spot capacity that declares none; 0 = none is ordered."}}
+           "Time between two checkpoints of a gang on spot capacity that declares none; 0 = none is ordered."},
+          {"prometheus", text("the URL of a Prometheus"), at(replicas, &ReplicaSettings::prometheus),
+           "Source of the Pods, Object and External metrics of HorizontalPodAutoscalers, instead of the metrics APIs."},
+          {"replica-rules", choice<bool>({{"exact", true}, {"compatible", false}}, "exact, or compatible with KEDA"),
+           at(replicas, &ReplicaSettings::exact_schedules),
+           "Cron triggers of workloads that Quartermaster scales: their replicas exactly, or within the tolerance."},
+          {"metrics-api-port", integer(0, 65535, "as port"), at(replicas, &ReplicaSettings::metrics_api_port),
+           "Port on which custom and external metrics are served with the certificate of the process; 0: none."},
+          {"metrics-api-ca", text("the path of a PEM file"), at(replicas, &ReplicaSettings::metrics_api_ca),
+           "Authority of the callers of metrics-api-port, as the API server presents itself; empty: any caller."}}
           .with(node_group_settings(), &Settings::groups);
   return table;
 }

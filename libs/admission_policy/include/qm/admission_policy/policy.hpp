@@ -45,6 +45,15 @@ struct Settings {
 /// "required-labels" and so on, in evaluation order.
 [[nodiscard]] const std::vector<std::string>& rule_names();
 
+/// Workloads whose replicas Quartermaster sets, and the scalers of all workloads.
+struct ScaleTargets {
+  std::map<std::string, bool> strict;          ///< annotated workloads by key(): whether only one scaler is allowed
+  std::map<std::string, std::string> scalers;  ///< the target of each scaler; both by key()
+  /// "namespace/Kind.group/name"; the group of a scaler is omitted.
+  [[nodiscard]] static std::string key(std::string_view ns, std::string_view group, std::string_view kind,
+                                       std::string_view name);
+};
+
 /// The state of the cluster that decisions use besides the object; it may be slightly stale.
 struct View {
   struct Namespace {
@@ -55,6 +64,7 @@ struct View {
   std::map<std::string, std::set<std::string>> local_queues;      ///< by namespace
   std::map<std::string, std::vector<ResourceQuota>> quotas = {};  ///< by namespace
   std::map<std::string, Json> runtime_classes = {};               ///< their `scheduling`, by name
+  ScaleTargets scale_targets = {};
   std::function<bool(const std::string& ns)> manages_quota = {};  ///< unset = everywhere
   std::function<bool(const std::string& ns)> manages_binding = {};
 };
@@ -96,6 +106,8 @@ struct Verdict {
 ///
 /// A namespace with quartermaster.dev/webhook=required counts every GPU. There each pod that requests GPUs is gated,
 /// whatever its owner, unless the account of a workload controller creates it for that workload.
+///
+/// A HorizontalPodAutoscaler or ScaledObject of a workload whose replicas Quartermaster sets is suspended (scalers.hpp).
 ///
 /// Law      idempotent: the output is not changed by another call.
 /// Threads  any; reads only its arguments.

@@ -95,6 +95,10 @@ struct NewGroup {
 struct QueueMessage {
   std::string id, receipt, body;
 };
+/// Approximate numbers of messages: to be received, received and not deleted yet, and not yet to be received.
+struct QueueDepth {
+  std::int64_t visible = 0, in_flight = 0, delayed = 0;
+};
 
 /// A client of EC2, Auto Scaling, SQS, IAM and the Systems Manager: SigV4, pagination, retry with jitter, client tokens. Any thread.
 ///
@@ -161,6 +165,7 @@ class Aws {
   ///
   /// Returns  the number of messages that were not deleted.
   Result<std::size_t> delete_messages(const std::string& queue_url, const std::vector<std::string>& receipts);
+  Result<QueueDepth> queue_depth(const std::string& queue_url);
 
  private:
   struct Impl;

@@ -17,7 +17,12 @@ namespace qm::autoscaler {
 [[nodiscard]] quartermaster::v1::InstanceEvent claim_for(const ClaimName& name, const Claim& claim,
                                                          const Engine& engine, const rpc::Caller& caller);
 
-/// The Capacity service: GetPlan, ListClaims, WatchIntents, Snapshot. Must live as long as its server.
+/// The response of EvaluateScale: the targets in the namespaces of the caller, with their scalers.
+[[nodiscard]] quartermaster::v1::EvaluateScaleResponse scale_for(const Engine& engine, Instant now,
+                                                                 const quartermaster::v1::EvaluateScaleRequest& request,
+                                                                 const rpc::Caller& caller);
+
+/// The Capacity service: GetPlan, EvaluateScale, ListClaims, WatchIntents, Snapshot. Must live as long as its server.
 std::unique_ptr<grpc::Service> make_api(service::Host& host, const DomainClock& clock);
 
 }  // namespace qm::autoscaler

@@ -3,6 +3,7 @@
 #include "qm/autoscaler/buffer.hpp"
 #include "qm/autoscaler/checkpoint/order.hpp"
 #include "qm/autoscaler/node_details.hpp"
+#include "qm/autoscaler/replica_scaling.hpp"
 #include "qm/autoscaler/requirements/requirement.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
@@ -139,9 +140,9 @@ struct WorkloadUpdated {
   std::string ns = {};
   std::string kind = {};
   std::string name = {};
+  CheckpointTerms checkpoint = {};
   std::string type = {};  ///< label workload-type
   Duration expected{0};   ///< declared run time; 0 = unknown
-  CheckpointTerms checkpoint = {};
 };
 /// Why a cloud announces the end of an instance.
 enum class NoticeKind {
@@ -231,6 +232,7 @@ struct DaemonSetsUpdated {
 using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated,
                              AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
                              LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated,
-                             InstanceNoticeUpdated, NodeDetailsUpdated, BuffersApplied, OverlaysApplied>;
+                             InstanceNoticeUpdated, NodeDetailsUpdated, BuffersApplied, OverlaysApplied, ScalerUpdated,
+                             ScalersListed, ReplicasObserved, ReplicasChanged>;
 
 }  // namespace qm::autoscaler

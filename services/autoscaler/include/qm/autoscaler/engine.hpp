@@ -46,6 +46,7 @@ struct Options {
   Reliability reliability = Reliability::kByPrice;  ///< decides which capacity types a workload may use
   Duration scale_down_delay{0};                     ///< after a launch no empty node is terminated for this time
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
+  ReplicaOptions replicas;
 };
 
 // ---- outputs ----
@@ -126,6 +127,7 @@ struct Output {
   std::vector<LaunchIntent> launches;
   std::vector<TerminateIntent> terminations;
   std::vector<GroupIntent> groups;
+  ReplicaOutput replicas;
   std::optional<Instant> wake_at;
 };
 

@@ -7,6 +7,14 @@
 
 namespace qm::autoscaler {
 
+/// Settings about replicas of workloads.
+struct ReplicaSettings {
+  std::string prometheus;             ///< URL; empty = the metrics APIs of the cluster
+  bool exact_schedules = true;        ///< replica-rules=exact
+  std::int64_t metrics_api_port = 0;  ///< 0 = the metrics APIs are not served
+  std::string metrics_api_ca;         ///< file
+};
+
 /// Settings of the service.
 struct Settings {
   ClusterSettings cluster;
@@ -17,6 +25,7 @@ struct Settings {
   std::string interruption_queue;  ///< URL; empty = events of the cloud are not read
   Duration lifecycle_time = std::chrono::minutes(2);
   Duration checkpoint_interval = std::chrono::minutes(10);
+  ReplicaSettings replicas;
 };
 
 /// The table of all settings.

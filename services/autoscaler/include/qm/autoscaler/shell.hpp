@@ -71,19 +71,15 @@ enum class SystemPods {
   kEvicted,    ///< their node counts as empty; they are evicted before it is terminated
 };
 
+class ReplicaExecutor;
+
 /// Executes launch, terminate and group intents, each of them idempotent: NodeClaim object, instance and condition by
 /// the claim's name; the size of an Auto Scaling group as a number. The launch of a gang is one request, all or none.
 class Executor final : public service::Executor {
  public:
   /// `parameters` are those of EC2NodeClasses; without it every launch of the EC2 driver is refused.
   Executor(kube::Client& kube, cloud::Aws& aws, Driver driver, std::string shard, LaunchParameters parameters = {},
-           SystemPods system_pods = SystemPods::kKeepNodes)
-      : kube_(kube),
-        aws_(aws),
-        driver_(driver),
-        shard_(std::move(shard)),
-        parameters_(std::move(parameters)),
-        system_pods_(system_pods) {}
+           SystemPods system_pods = SystemPods::kKeepNodes);
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
@@ -109,6 +105,7 @@ class Executor final : public service::Executor {
   std::string shard_;
   LaunchParameters parameters_;
   SystemPods system_pods_;
+  std::shared_ptr<ReplicaExecutor> replicas_;
 };
 
 struct CloudWatchOptions {

@@ -76,9 +76,9 @@ struct WorkloadRow {
   std::string ns = {};
   std::string kind = {};  ///< of its object; empty = a row of an earlier release
   std::string name = {};  ///< likewise
+  CheckpointTerms checkpoint = {};
   std::string type = {};  ///< label workload-type
   Duration expected{0};   ///< declared run time; 0 = unknown
-  CheckpointTerms checkpoint = {};
   friend auto operator<=>(const WorkloadRow&, const WorkloadRow&) = default;
 };
 
@@ -195,6 +195,7 @@ struct Tables {
   Table<std::string, DriftBackOff> drift_back_offs;                       ///< by NodePool
   Table<std::string, Buffer> buffers;                                     ///< by "namespace/name"
   Table<std::string, Overlay> overlays;                                   ///< those that apply, by name
+  ReplicaTables replicas;                                                 ///< no other table depends on them
 };
 
 }  // namespace qm::autoscaler

@@ -56,12 +56,21 @@ struct HpaState {
   std::map<std::string, Condition> conditions;
 };
 
+/// One metric in a sync, before windows and limits.
+struct MetricResult {
+  std::optional<std::int32_t> replicas;  ///< empty: the metric is invalid
+  HpaRule rule = HpaRule::kMetric;       ///< kTolerance, kDirection or kMetric
+  double ratio = 0;                      ///< of its value to its target, as last computed
+  std::string error;                     ///< why it is invalid
+};
+
 struct HpaDecision {
   std::int32_t desired = 0;
   HpaRule rule = HpaRule::kMetric;
   /// One entry a metric, before windows and limits; an entry is empty if the metric is invalid. Empty if no metric was
   /// read.
   std::optional<std::vector<std::optional<std::int32_t>>> proposals;
+  std::vector<MetricResult> metrics;  ///< those of `proposals`, in their order
 };
 
 /// One sync of a HorizontalPodAutoscaler, as kube-controller-manager does it: the new spec.replicas of the target.
@@ -76,5 +85,10 @@ struct HpaDecision {
 /// Source   Kubernetes v1.36, pkg/controller/podautoscaler.
 [[nodiscard]] HpaDecision sync(const HpaSpec& spec, const ControllerOptions& options, const Observation& seen,
                                HpaState& state);
+
+/// Replaces the change that the last sync stored by the one that happened: of several autoscalers of one target, or of
+/// one that only observes, a decision need not be the new size. `earlier`: the state before that sync.
+void record_change(const HpaSpec& spec, Instant now, std::int32_t before, std::int32_t after, const HpaState& earlier,
+                   HpaState& state);
 
 }  // namespace qm::autoscaler::replicas

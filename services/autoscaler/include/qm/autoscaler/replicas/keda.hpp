@@ -1,6 +1,5 @@
 #pragma once
 #include "qm/autoscaler/replicas/hpa.hpp"
-#include "qm/autoscaler/replicas/scaled_object.hpp"
 #include "qm/autoscaler/replicas/triggers.hpp"
 
 #include <map>
@@ -11,6 +10,8 @@
 #include <vector>
 
 namespace qm::autoscaler::replicas {
+
+struct ScaledObject;
 
 /// The step of a pass of the scale loop that decided the number of replicas.
 enum class LoopRule {
@@ -83,6 +84,10 @@ struct TriggerHpaDecision {
 [[nodiscard]] TriggerHpaDecision sync(const ScaledObject& object, const ScalingAnnotations& annotations,
                                       const ControllerOptions& options, const TriggerObservation& seen,
                                       ScaledObjectState& state);
+
+/// As record_change() of an autoscaler, for the one that KEDA creates for the object.
+void record_change(const ScaledObject& object, Instant now, std::int32_t before, std::int32_t after,
+                   const HpaState& earlier, HpaState& state);
 
 /// Applies changed annotations: pausing removes the autoscaler with its memory, and paused-replicas sets the size. The
 /// replicas of the target afterwards.

@@ -81,12 +81,4 @@ struct ScaledObject {
   std::vector<Trigger> triggers;
 };
 
-/// Annotations of a ScaledObject that act on scaling.
-struct ScalingAnnotations {
-  bool paused = false;
-  std::optional<std::int32_t> paused_replicas;  ///< implies `paused`
-  bool pause_scale_in = false, pause_scale_out = false;
-  bool force_activation = false;
-};
-
 }  // namespace qm::autoscaler::replicas

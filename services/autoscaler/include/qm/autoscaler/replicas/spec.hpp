@@ -19,6 +19,7 @@ struct Metric {
   TargetType type = TargetType::kUtilization;
   std::int32_t utilization = 0;  ///< percent of the request, for kUtilization
   std::int64_t milli = 0;        ///< for the other types
+  bool exact = false;            ///< a number of replicas, not a measurement: without tolerance
   friend bool operator==(const Metric&, const Metric&) = default;
 };
 
@@ -58,6 +59,14 @@ struct HpaSpec {
   friend bool operator==(const HpaSpec&, const HpaSpec&) = default;
 };
 
+/// Annotations of a ScaledObject that act on scaling.
+struct ScalingAnnotations {
+  bool paused = false;
+  std::optional<std::int32_t> paused_replicas;  ///< implies `paused`
+  bool pause_scale_in = false, pause_scale_out = false;
+  bool force_activation = false;
+};
+
 /// Flags and feature gates of kube-controller-manager, with their defaults in Kubernetes 1.36.
 struct ControllerOptions {
   double tolerance = 0.1;  ///< --horizontal-pod-autoscaler-tolerance
@@ -66,6 +75,9 @@ struct ControllerOptions {
   Duration downscale_stabilization = std::chrono::seconds(300);
   bool scale_to_zero = false;          ///< HPAScaleToZero
   bool configurable_tolerance = true;  ///< HPAConfigurableTolerance
+  /// Not of the original: the replicas of a cron trigger apply without tolerance. With it, 49 replicas from 45 are
+  /// within 0.1, so that a schedule does not happen.
+  bool exact_schedules = false;
 };
 
 }  // namespace qm::autoscaler::replicas

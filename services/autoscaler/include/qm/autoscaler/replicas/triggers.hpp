@@ -1,5 +1,6 @@
 #pragma once
-#include "qm/autoscaler/replicas/scaled_object.hpp"
+#include "qm/base/result.hpp"
+#include "qm/base/time.hpp"
 
 #include <cstdint>
 #include <map>
@@ -7,6 +8,8 @@
 #include <variant>
 
 namespace qm::autoscaler::replicas {
+
+struct Trigger;
 
 /// The source of a trigger did not answer.
 struct FailedReading {
