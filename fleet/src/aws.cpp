@@ -69,22 +69,20 @@ http::Response pod_identity(const http::Request& request, std::int64_t utc) {
   return http::json(200, agent_answer(session_keys("pod", utc + kAgentSeconds), utc).dump());
 }
 
-/// EventBridge's envelope of an instance event.
-std::string event_body(const World& world, const Instance& instance, std::uint64_t number, const char* type,
-                       Json detail) {
-  const std::string& region = world.options().region;
-  detail.set("instance-id", instance.id);
-  return Json::object(
-             {{"version", "0"},
-              {"id", fmt::format("00000000-0000-0000-0000-{:012}", number)},
-              {"detail-type", type},
-              {"source", "aws.ec2"},
-              {"account", "000000000000"},
-              {"time", to_rfc3339(world.now_floor())},
-              {"region", region},
-              {"resources", Json::array({fmt::format("arn:aws:ec2:{}:000000000000:instance/{}", region, instance.id)})},
-              {"detail", std::move(detail)}})
-      .dump();
+/// AWS Health's detail of the newest scheduled event of an instance.
+Json health_event(const Instance& instance) {
+  const MaintenanceEvent& event = instance.maintenance.back();
+  std::string code = event.code;  // instance-retirement -> INSTANCE_RETIREMENT
+  for (char& c : code) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return Json::object({{"eventArn", "arn:aws:health:::event/EC2/" + event.id},
+                       {"service", "EC2"},
+                       {"eventTypeCode", fmt::format("AWS_EC2_{}_SCHEDULED", code)},
+                       {"eventTypeCategory", "scheduledChange"},
+                       {"startTime", to_rfc3339(event.not_before)},
+                       {"endTime", to_rfc3339(event.not_after)},
+                       {"eventDescription",
+                        Json::array({Json::object({{"language", "en_US"}, {"latestDescription", event.description}})})},
+                       {"affectedEntities", Json::array({Json::object({{"entityValue", instance.id}})})}});
 }
 
 }  // namespace
@@ -96,7 +94,13 @@ struct AwsApi::Impl {
         account(w),
         templates(w, account),
         ec2(w, account, templates),
-        groups(w, templates),
+        groups(w, templates,
+               [this](const char* type, const std::string& group, Json detail) {
+                 publish(type, "aws.autoscaling",
+                         fmt::format("arn:aws:autoscaling:{}:{}:autoScalingGroup:autoScalingGroupName/{}",
+                                     world.options().region, AwsAccount::kOwner, group),
+                         std::move(detail));
+               }),
         queues(options.steady_now) {
     if (!options.utc_seconds) options.utc_seconds = host_utc;
     if (!options.event_queue.empty()) queues.create(options.event_queue);
@@ -104,12 +108,35 @@ struct AwsApi::Impl {
 
   void on_instance(const Instance& instance, InstanceEvent event) {
     groups.on_instance(instance, event);
-    if (options.event_queue.empty() || event == InstanceEvent::kBooted) return;
-    const bool warns = event == InstanceEvent::kSpotNotice;
-    const Json detail =
-        warns ? Json::object({{"instance-action", "terminate"}}) : Json::object({{"state", name_of(instance.state)}});
-    const char* type = warns ? "EC2 Spot Instance Interruption Warning" : "EC2 Instance State-change Notification";
-    queues.deliver(options.event_queue, event_body(world, instance, ++events, type, detail));
+    if (event == InstanceEvent::kBooted) return;
+    const auto arn =
+        fmt::format("arn:aws:ec2:{}:{}:instance/{}", world.options().region, AwsAccount::kOwner, instance.id);
+    const auto of_instance = [&](const char* type, Json detail) {
+      detail.set("instance-id", instance.id);
+      publish(type, "aws.ec2", arn, std::move(detail));
+    };
+    if (event == InstanceEvent::kSpotNotice) {
+      of_instance("EC2 Spot Instance Interruption Warning", Json::object({{"instance-action", "terminate"}}));
+    } else if (event == InstanceEvent::kMaintenance) {
+      publish("AWS Health Event", "aws.health", arn, health_event(instance));
+    } else {
+      of_instance("EC2 Instance State-change Notification", Json::object({{"state", name_of(instance.state)}}));
+    }
+  }
+
+  /// Puts an event into the queue, in the envelope of EventBridge.
+  void publish(const char* type, const char* source, const std::string& arn, Json detail) {
+    if (options.event_queue.empty()) return;
+    queues.deliver(options.event_queue, Json::object({{"version", "0"},
+                                                      {"id", fmt::format("00000000-0000-0000-0000-{:012}", ++events)},
+                                                      {"detail-type", type},
+                                                      {"source", source},
+                                                      {"account", AwsAccount::kOwner},
+                                                      {"time", to_rfc3339(world.now_floor())},
+                                                      {"region", world.options().region},
+                                                      {"resources", Json::array({arn})},
+                                                      {"detail", std::move(detail)}})
+                                            .dump());
   }
 
   /// SQS sends its own answer, perhaps later; the Query services answer under the world's lock.

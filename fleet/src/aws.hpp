@@ -18,14 +18,14 @@ inline constexpr const char* kPlainImage = "ami-00000000";
 /// minutes of the system clock (never of domain time). The scope of the signature names the service.
 ///
 /// EC2           RunInstances (all or nothing between MinCount and MaxCount, client tokens kept for a day of domain
-///               time, IdempotentParameterMismatch), DescribeInstances, TerminateInstances, CreateTags,
-///               DescribeInstanceTypes, DescribeSpotPriceHistory, CreateFleet (aws_fleets.hpp), launch templates
-///               (aws_templates.hpp), and what the account has for a launch (aws_account.hpp), which RunInstances checks as EC2 does
+///               time, IdempotentParameterMismatch), DescribeInstances, DescribeInstanceStatus, DescribeInstanceTopology,
+///               TerminateInstances, CreateTags, CreateFleet (aws_fleets.hpp), launch templates (aws_templates.hpp),
+///               what is sold (aws_catalog.hpp), and what the account has for a launch (aws_account.hpp), which
+///               launches check as EC2 does
 /// IAM, SSM      instance profiles, parameters with the ids of images (aws_account.hpp)
 /// STS           AssumeRoleWithWebIdentity (unsigned; any token is accepted), GetCallerIdentity; session keys expire in
 ///               wall time. GET /v1/credentials is the agent of EKS Pod Identity.
-/// Auto Scaling  CreateAutoScalingGroup, DescribeAutoScalingGroups, SetDesiredCapacity,
-///               TerminateInstanceInAutoScalingGroup; a lost member is replaced, a lack of capacity retried
+/// Auto Scaling  groups, lifecycle hooks, warm pools (aws_groups.hpp)
 /// SQS           CreateQueue, GetQueueUrl, SendMessage, ReceiveMessage, DeleteMessage; visibility and long polls run
 ///               in steady time, because their readers do
 ///

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kMaxCount = 1000;
 constexpr AwsPaging kInstancePages{"reservationSet", "MaxResults", 1000, 5, 1000, "nextToken"};
-constexpr AwsPaging kTypePages{"instanceTypeSet", "MaxResults", 100, 5, 100, "nextToken"};
-constexpr AwsPaging kPricePages{"spotPriceHistorySet", "MaxResults", 1000, 1, 1000, "nextToken"};
+constexpr AwsPaging kStatusPages{"instanceStatusSet", "MaxResults", 1000, 5, 1000, "nextToken"};
+constexpr AwsPaging kTopologyPages{"instanceSet", "MaxResults", 20, 1, 100, "nextToken"};
 
 tl::unexpected<Refusal> no_instance(const std::string& id) {
   if (!id.starts_with("i-")) return refuse(400, "InvalidInstanceID.Malformed", "Invalid id: \"{}\"", id);
@@ -83,14 +83,10 @@ Facts facts_of(const Instance& i) {
   return facts;
 }
 
-bool asked(const std::vector<std::string>& names, const std::string& name) {
-  return names.empty() || std::ranges::find(names, name) != names.end();
-}
-
 }  // namespace
 
 AwsEc2::AwsEc2(World& world, AwsAccount& account, AwsTemplates& templates)
-    : world_(world), account_(account), templates_(templates), fleets_(world, templates), began_(world.now_floor()) {}
+    : world_(world), account_(account), templates_(templates), fleets_(world, templates), catalog_(world) {}
 
 AwsReply AwsEc2::handle(const AwsCall& call) {
   static const std::map<std::string, AwsReply (AwsEc2::*)(const AwsCall&)> kActions = {
@@ -98,12 +94,13 @@ AwsReply AwsEc2::handle(const AwsCall& call) {
       {"DescribeInstances", &AwsEc2::describe_instances},
       {"TerminateInstances", &AwsEc2::terminate_instances},
       {"CreateTags", &AwsEc2::create_tags},
-      {"DescribeInstanceTypes", &AwsEc2::describe_instance_types},
-      {"DescribeSpotPriceHistory", &AwsEc2::describe_spot_price_history}};
+      {"DescribeInstanceStatus", &AwsEc2::describe_instance_status},
+      {"DescribeInstanceTopology", &AwsEc2::describe_instance_topology}};
   if (const auto* action = find_in(kActions, call.action)) return (this->**action)(call);
   if (call.action == "CreateFleet") return fleets_.create(call);
   if (call.action.ends_with("LaunchTemplate") || call.action.ends_with("LaunchTemplates"))
     return templates_.handle(call);
+  if (AwsCatalog::knows(call.action)) return catalog_.handle(call);
   return account_.describe(call);
 }
 
@@ -220,52 +217,51 @@ AwsReply AwsEc2::create_tags(const AwsCall& call) {
   return std::string("<return>true</return>");
 }
 
-AwsReply AwsEc2::describe_instance_types(const AwsCall& call) {
-  const auto names = call.list("InstanceType");
-  for (const auto& name : names) {
-    if (world_.prices().find(name) != nullptr) continue;
-    return refuse(400, "InvalidInstanceType", "The following supplied instance types do not exist: [{}]", name);
-  }
-  const auto wanted = [&](const auto& entry) { return asked(names, entry.first); };
-  const auto name_of_entry = [](const auto& entry) { return entry.first; };
-  return aws_page(call, kTypePages, world_.prices().all(), name_of_entry, wanted, [](AwsXml& xml, const auto& entry) {
-    const InstanceType& type = entry.second;
-    xml.open("item").leaf("instanceType", type.name);
-    xml.open("vCpuInfo").leaf("defaultVCpus", type.vcpu).close();
-    xml.open("memoryInfo").leaf("sizeInMiB", type.memory_mib).close();
-    if (type.gpus > 0) {
-      xml.open("gpuInfo").open("gpus").open("item");
-      xml.leaf("name", type.gpu_model).leaf("manufacturer", "NVIDIA").leaf("count", type.gpus);
-      xml.open("memoryInfo").leaf("sizeInMiB", type.gpu_memory_mib).close();
-      xml.close().close().leaf("totalGpuMemoryInMiB", type.gpus * type.gpu_memory_mib).close();
-    }
-    xml.close();
-  });
+AwsReply AwsEc2::describe_instance_status(const AwsCall& call) {
+  const auto ids = call.list("InstanceId");
+  FLEET_TRY(check_ids(ids));
+  static const std::set<std::string> kNames = {"event.code", "instance-state-name", "availability-zone"};
+  FLEET_ASSIGN(const auto filters, read_filters(call, kNames));
+  const bool all = call.param("IncludeAllInstances") == "true";
+  const auto wanted = [&](const Instance& i) {
+    Facts facts = {{"instance-state-name", std::string(name_of(i.state))}, {"availability-zone", i.zone}};
+    for (const auto& event : i.maintenance) facts.emplace("event.code", event.code);
+    return asked(ids, i.id) && (all || i.state == InstanceState::kRunning) && passes(facts, filters);
+  };
+  return aws_page(call, kStatusPages, world_.instances(), std::mem_fn(&Instance::id), wanted,
+                  [](AwsXml& xml, const Instance& i) {
+                    const char* status = i.state == InstanceState::kRunning ? "ok" : "not-applicable";
+                    xml.open("item").leaf("instanceId", i.id).leaf("availabilityZone", i.zone);
+                    if (!i.maintenance.empty()) xml.open("eventsSet");
+                    for (const auto& event : i.maintenance) {
+                      xml.open("item").leaf("instanceEventId", event.id).leaf("code", event.code);
+                      xml.leaf("description", event.description).leaf("notBefore", aws_instant(event.not_before));
+                      xml.leaf("notAfter", aws_instant(event.not_after)).close();
+                    }
+                    if (!i.maintenance.empty()) xml.close();
+                    write_state(xml, "instanceState", i.state);
+                    xml.open("systemStatus").leaf("status", status).close();
+                    xml.open("instanceStatus").leaf("status", status).close().close();
+                  });
 }
 
-AwsReply AwsEc2::describe_spot_price_history(const AwsCall& call) {
-  const auto types = call.list("InstanceType"), products = call.list("ProductDescription");
-  const auto& zone = call.param("AvailabilityZone");
-  const bool linux_asked = products.empty() || std::ranges::any_of(products, [](const std::string& product) {
-                             return product.starts_with("Linux/UNIX");
-                           });
-  struct Row {
-    std::string type, zone;
-    std::int64_t nano;
+// From the rack up: the same names as the labels of the nodes.
+AwsReply AwsEc2::describe_instance_topology(const AwsCall& call) {
+  const auto ids = call.list("InstanceId");
+  FLEET_TRY(check_ids(ids));
+  static const std::set<std::string> kNames = {"availability-zone", "instance-type"};
+  FLEET_ASSIGN(const auto filters, read_filters(call, kNames));
+  const auto wanted = [&](const Instance& i) {
+    return i.alive() && asked(ids, i.id) && passes({{"availability-zone", i.zone}, {"instance-type", i.type}}, filters);
   };
-  std::vector<Row> rows;
-  for (const auto& [name, type] : world_.prices().all()) {
-    for (const auto& in : world_.options().zones) rows.push_back({name, in, type.spot_nano_hour});
-  }
-  const auto wanted = [&](const Row& row) {
-    return linux_asked && row.nano > 0 && asked(types, row.type) && (zone.empty() || zone == row.zone);
-  };
-  const auto key = [](const Row& row) { return row.type + "/" + row.zone; };
-  return aws_page(call, kPricePages, rows, key, wanted, [this](AwsXml& xml, const Row& row) {
-    xml.open("item").leaf("instanceType", row.type).leaf("productDescription", "Linux/UNIX");
-    xml.leaf("spotPrice", fmt::format("{}.{:09}", row.nano / 1'000'000'000, row.nano % 1'000'000'000));
-    xml.leaf("timestamp", aws_instant(began_)).leaf("availabilityZone", row.zone).close();
-  });
+  return aws_page(call, kTopologyPages, world_.instances(), std::mem_fn(&Instance::id), wanted,
+                  [this](AwsXml& xml, const Instance& i) {
+                    xml.open("item").leaf("instanceId", i.id).leaf("instanceType", i.type);
+                    xml.open("networkNodeSet");
+                    for (const auto& node : network_nodes(i)) xml.leaf("item", node);
+                    xml.close().leaf("availabilityZone", i.zone);
+                    xml.leaf("zoneId", world_.zone_id(i.zone)).close();
+                  });
 }
 
 }  // namespace qm::fleet

@@ -1,5 +1,6 @@
 #pragma once
 #include "aws_account.hpp"
+#include "aws_catalog.hpp"
 #include "aws_fleets.hpp"
 #include "aws_templates.hpp"
 #include "aws_wire.hpp"
@@ -24,8 +25,8 @@ class AwsEc2 {
   AwsReply describe_instances(const AwsCall& call);
   AwsReply terminate_instances(const AwsCall& call);
   AwsReply create_tags(const AwsCall& call);
-  AwsReply describe_instance_types(const AwsCall& call);
-  AwsReply describe_spot_price_history(const AwsCall& call);
+  AwsReply describe_instance_status(const AwsCall& call);
+  AwsReply describe_instance_topology(const AwsCall& call);
   [[nodiscard]] std::string zone_for(const LaunchSpec& spec, int least) const;
   [[nodiscard]] std::string launched(const std::vector<Instance>& instances) const;
   [[nodiscard]] Answered<void> check_ids(const std::vector<std::string>& ids) const;
@@ -34,7 +35,7 @@ class AwsEc2 {
   AwsAccount& account_;
   AwsTemplates& templates_;
   AwsFleets fleets_;
-  Instant began_;
+  AwsCatalog catalog_;
   Duration hidden_{0};
   ClientTokens<std::vector<Instance>> tokens_;
 };

@@ -191,12 +191,14 @@ http::Response aws_refusal(const std::string& service, const Refusal& refusal, c
     auto out =
         http::json(refusal.code, Json::object({{"__type", refusal.reason}, {"message", refusal.message}}).dump());
     out.headers.set("Content-Type", "application/x-amz-json-1.1");
+    out.headers.set("x-amzn-RequestId", request_id);
     return out;
   }
   if (service == "sqs") {
     const Json body = Json::object({{"__type", "com.amazonaws.sqs#" + refusal.reason}, {"message", refusal.message}});
     auto out = http::json(refusal.code, body.dump());
     out.headers.set("Content-Type", "application/x-amz-json-1.0");
+    out.headers.set("x-amzn-RequestId", request_id);
     const bool no_queue = refusal.reason == "QueueDoesNotExist";
     const std::string query_code = no_queue ? "AWS.SimpleQueueService.NonExistentQueue" : refusal.reason;
     out.headers.set("x-amzn-query-error", query_code + ";" + side);

@@ -41,6 +41,11 @@ struct AwsCall {
   [[nodiscard]] Answered<int> number(const std::string& name, int fallback, int low, int high) const;
 };
 
+/// Whether a list of names includes the name; an empty list includes all.
+[[nodiscard]] inline bool asked(const std::vector<std::string>& names, const std::string& name) {
+  return names.empty() || std::ranges::find(names, name) != names.end();
+}
+
 /// Writes elements; text is escaped.
 class AwsXml {
  public:

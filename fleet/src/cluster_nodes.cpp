@@ -24,11 +24,9 @@ Json labels_of(const Instance& instance, const InstanceType& type, const std::st
                               {std::string(words::kInstanceType), instance.type},
                               {std::string(words::kZone), instance.zone},
                               {std::string(words::kCapacityType), name_of(instance.market)}});
-  // The network topology as EC2 describes it: a rack of 8 instances, 4 racks behind one switch, one spine a zone.
-  const std::uint64_t place = stable_hash(instance.id) % 4096;
-  labels.set("topology.k8s.aws/network-node-layer-1", "nn-" + instance.zone);
-  labels.set("topology.k8s.aws/network-node-layer-2", fmt::format("nn-{}-s{}", instance.zone, place / 32 % 8));
-  labels.set("topology.k8s.aws/network-node-layer-3", fmt::format("nn-{}-r{}", instance.zone, place / 8 % 32));
+  int layer = 0;
+  for (const auto& node : network_nodes(instance))
+    labels.set(fmt::format("topology.k8s.aws/network-node-layer-{}", ++layer), node);
   if (type.gpus > 0) {
     labels.set(words::kGpuProduct, type.gpu_product);
     labels.set(words::kGpuCount, std::to_string(type.gpus));

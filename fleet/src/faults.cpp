@@ -18,8 +18,9 @@ tl::unexpected<Error> wrong(std::string_view field, std::string message, std::st
 }
 
 Status check_kind(const Json& fault) {
-  static const std::set<std::string> kKinds = {"xid",      "node_lost", "heal",    "terminate", "spot_reclaim", "ice",
-                                               "capacity", "throttle",  "api_5xx", "watch_cut", "metrics_down", "mig"};
+  static const std::set<std::string> kKinds = {"xid",          "node_lost", "heal",       "terminate", "spot_reclaim",
+                                               "ice",          "capacity",  "throttle",   "api_5xx",   "watch_cut",
+                                               "metrics_down", "mig",       "maintenance"};
   const std::string& kind = fault["kind"].string();
   if (kKinds.contains(kind)) return {};
   return wrong("kind", fmt::format("there is no fault \"{}\"", kind),
@@ -114,9 +115,19 @@ Result<Json> Faults::inject(const Json& fault) {
     NodeState* node = cluster_.node(name);
     if (node == nullptr) return fail(Code::kNotFound, "there is no node {}", name);
     if (kind == "heal") QM_TRY(cluster_.heal_node(name));
-    world_.signal(kind, {{"node", name}});
+    if (kind != "maintenance") world_.signal(kind, {{"node", name}});
     if (kind == "metrics_down") node->metrics_down_until = until;
     if (kind == "mig") node->layout_fails = true;
+    if (kind == "maintenance") {
+      static const std::set<std::string> kCodes = {"instance-reboot", "instance-retirement", "instance-stop",
+                                                   "system-maintenance", "system-reboot"};
+      const auto code = fault["code"].string_or("instance-retirement");
+      if (!kCodes.contains(code)) {
+        return wrong("code", fmt::format("there is no scheduled event \"{}\"", code),
+                     fmt::format("use one of {}", fmt::join(kCodes, ", ")));
+      }
+      QM_TRY(world_.schedule_maintenance(node->instance, code, seconds_of(fault["notice_s"], 3600)));
+    }
     if (kind == "terminate") QM_TRY(world_.terminate_instance(node->instance, "Server.InternalError"));
   }
   return Json::object({{"node", name}});

@@ -16,6 +16,7 @@ namespace qm::fleet {
 /// heal          node                               as a reboot: XIDs cleared, Ready again
 /// terminate     node or random                     the instance ends without notice
 /// spot_reclaim  count (1) or node, notice_s (120)  interruption notices, then termination
+/// maintenance   node or random, code, notice_s     EC2 schedules an instance-retirement or another event
 /// ice           type, market (spot), zone, for_s   no launches of it; until_s means the same
 /// capacity      type, market, zone, limit          at most `limit` live instances; -1 = no limit
 /// throttle      api ("" = all), for_s              429, RequestLimitExceeded

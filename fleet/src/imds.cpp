@@ -3,6 +3,8 @@
 #include "aws_keys.hpp"
 #include "text.hpp"
 
+#include <fmt/chrono.h>
+
 namespace qm::fleet {
 namespace {
 
@@ -66,6 +68,19 @@ std::optional<std::string> Imds::read(const Instance& i, const std::string& path
     facts["spot/termination-time"] = deadline;
     facts["events/recommendations/rebalance"] = fmt::format(R"({{"noticeTime": "{}"}})", noticed);
   }
+  Json events = Json::array();
+  for (const MaintenanceEvent& event : i.maintenance) {
+    const auto text = [](Instant t) {
+      return fmt::format("{:%d %b %Y %H:%M:%S} GMT", fmt::gmtime(micros(t) / 1'000'000));
+    };
+    events.push_back(Json::object({{"NotBefore", text(event.not_before)},
+                                   {"Code", event.code},
+                                   {"Description", event.description},
+                                   {"EventId", event.id},
+                                   {"NotAfter", text(event.not_after)},
+                                   {"State", "active"}}));
+  }
+  facts["events/maintenance/scheduled"] = events.dump();
   const auto* fact = find_in(facts, path);
   return fact == nullptr ? std::nullopt : std::optional(*fact);
 }

@@ -1,6 +1,7 @@
 #include "world.hpp"
 
 #include "qm/base/assert.hpp"
+#include "qm/base/digest.hpp"
 #include "qm/model/resources.hpp"
 #include "text.hpp"
 
@@ -33,6 +34,12 @@ std::string_view name_of(Market market) { return market == Market::kSpot ? "spot
 std::string_view name_of(InstanceState state) {
   constexpr std::string_view kNames[] = {"pending", "running", "shutting-down", "terminated"};
   return kNames[static_cast<std::size_t>(state)];
+}
+
+std::vector<std::string> network_nodes(const Instance& instance) {
+  const std::uint64_t place = stable_hash(instance.id) % 4096;
+  return {"nn-" + instance.zone, fmt::format("nn-{}-s{}", instance.zone, place / 32 % 8),
+          fmt::format("nn-{}-r{}", instance.zone, place / 8 % 32)};
 }
 
 World::World(Options options, PriceTable prices, std::unique_ptr<FleetClock> clock)
@@ -306,6 +313,25 @@ Status World::give_spot_notice(const std::string& id, Duration notice) {
   return {};
 }
 
+Status World::schedule_maintenance(const std::string& id, const std::string& code, Duration notice) {
+  const auto held = lock();
+  QM_ASSIGN(Instance* const instance, need(id, "InstanceId"));
+  MaintenanceEvent event;
+  event.id = "instance-event-" + random_hex(17);
+  event.code = code;
+  event.description = "The instance is running on degraded hardware";
+  event.not_before = ceil_second(now() + notice);
+  event.not_after = event.not_before + std::chrono::hours(2);
+  signal("maintenance",
+         {{"id", id}, {"node", instance->private_dns}, {"code", code}, {"not_before", micros(event.not_before)}});
+  instance->maintenance.push_back(event);
+  emit(*instance, InstanceEvent::kMaintenance);
+  if (code == "instance-retirement" || code == "instance-stop") {
+    at(event.not_before, [this, id] { (void)terminate_instance(id, "Server.ScheduledStop"); });
+  }
+  return {};
+}
+
 Status World::set_tags(const std::string& id, const std::map<std::string, std::string>& tags) {
   const auto held = lock();
   QM_ASSIGN(Instance* const instance, need(id, "ResourceId"));
@@ -348,6 +374,11 @@ std::vector<Instance> World::instances() const {
   all.reserve(instances_.size());
   for (const auto& [sequence, instance] : instances_) all.push_back(instance);
   return all;
+}
+
+std::string World::zone_id(const std::string& zone) const {
+  const auto at = std::ranges::find(options_.zones, zone) - options_.zones.begin();
+  return fmt::format("use1-az{}", at + 1);
 }
 
 void World::listen(InstanceListener listener) {

@@ -58,6 +58,12 @@ struct LaunchSpec {
   bool initial = false;  ///< part of the fleet from the start; registers at once
 };
 
+/// An event that EC2 has scheduled for an instance.
+struct MaintenanceEvent {
+  std::string id, code, description;  ///< code: "instance-retirement", "instance-stop", "system-reboot", ...
+  Instant not_before{}, not_after{};
+};
+
 struct Instance {
   std::string id;  ///< "i-" and 17 hexadecimal digits
   std::string type, zone, private_dns, private_ip, client_token, image_id, user_data;
@@ -72,18 +78,23 @@ struct Instance {
   std::string stop_reason;
   /// The instant of the interruption notice, and the instant when the instance ends.
   std::optional<Instant> spot_notice, spot_deadline;
+  std::vector<MaintenanceEvent> maintenance;
   std::map<std::string, std::string> tags;
   bool initial = false;
   [[nodiscard]] bool alive() const { return state == InstanceState::kPending || state == InstanceState::kRunning; }
 };
 
+/// The network nodes above an instance, from the top: one spine a zone, 4 racks behind one switch, 8 instances a rack.
+[[nodiscard]] std::vector<std::string> network_nodes(const Instance& instance);
+
 /// An event of an instance. Listeners run under the world's lock, in order; they must not block.
 enum class InstanceEvent {
-  kLaunched,    ///< pending
-  kRunning,     ///< EC2 reports it as running; the node may still boot
-  kBooted,      ///< the kubelet registers its Node now
-  kSpotNotice,  ///< spot_deadline is set
-  kStopping,    ///< shutting-down: everything on it is gone
+  kLaunched,     ///< pending
+  kRunning,      ///< EC2 reports it as running; the node may still boot
+  kBooted,       ///< the kubelet registers its Node now
+  kSpotNotice,   ///< spot_deadline is set
+  kMaintenance,  ///< its last maintenance event is new
+  kStopping,     ///< shutting-down: everything on it is gone
   kTerminated,
 };
 using InstanceListener = std::function<void(const Instance&, InstanceEvent)>;
@@ -151,12 +162,15 @@ class World {
   /// Idempotent on a stopped instance. kNotFound for an unknown id.
   Status terminate_instance(const std::string& id, const std::string& reason);
   Status give_spot_notice(const std::string& id, Duration notice);
+  /// Schedules an event after `notice`; then a retirement or a stop ends the instance.
+  Status schedule_maintenance(const std::string& id, const std::string& code, Duration notice);
   Status set_tags(const std::string& id, const std::map<std::string, std::string>& tags);
   [[nodiscard]] std::optional<Instance> instance(const std::string& id) const;
   [[nodiscard]] std::optional<Instance> instance_by_dns(const std::string& private_dns) const;
   /// In launch order; terminated instances are listed for an hour of domain time, as in EC2.
   [[nodiscard]] std::vector<Instance> instances() const;
   void listen(InstanceListener listener);
+  [[nodiscard]] std::string zone_id(const std::string& zone) const;  ///< "use1-az1" of the first zone
   [[nodiscard]] std::int64_t price_nano_hour(const std::string& type,
                                              Market market) const;  ///< 0 = not sold
   /// The number of instances that could launch now, in the zone or in any; INT_MAX if unlimited.

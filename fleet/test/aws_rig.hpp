@@ -1,6 +1,7 @@
 #pragma once
 #include "aws.hpp"
 #include "qm/cloud/aws.hpp"
+#include "qm/cloud/sigv4.hpp"
 
 #include <gtest/gtest.h>
 
@@ -71,6 +72,40 @@ class AwsApiTest : public ::testing::Test {
     out.image_id = "ami-00000000";
     out.count = count;
     return out;
+  }
+  /// A request with a valid signature.
+  static http::Request sign(const std::string& service, const std::string& body, const std::string& host) {
+    cloud::SigningInput in;
+    in.method = "POST";
+    in.path = "/";
+    in.body = body;
+    in.region = "us-east-1";
+    in.service = service;
+    in.access_key = in.secret_key = "test";
+    in.amz_date = cloud::amz_date(kUtc);
+    if (!host.empty()) in.headers = {{"Host", host}};
+    http::Request out;
+    out.method = "POST";
+    out.body = body;
+    out.headers.set("Host", host);
+    out.headers.set("X-Amz-Date", in.amz_date);
+    out.headers.set("Authorization", cloud::authorization_header(in));
+    return out;
+  }
+  /// The body of the answer to an action that the client does not have. `parameters`: "A=1&B=2".
+  std::string groups(const std::string& action, const std::string& parameters) {
+    const auto body = "Action=" + action + "&Version=2011-01-01&AutoScalingGroupName=gpu&" + parameters;
+    return api.handle(sign("autoscaling", body, "h")).head.body;
+  }
+  std::string ec2(const std::string& action, const std::string& parameters) {
+    return api.handle(sign("ec2", "Action=" + action + "&Version=2016-11-15&" + parameters, "h")).head.body;
+  }
+  /// The text of the first element of that name; empty if there is none.
+  static std::string element(const std::string& body, const std::string& name) {
+    const auto from = body.find("<" + name + ">");
+    if (from == std::string::npos) return {};
+    const auto begin = from + name.size() + 2;
+    return body.substr(begin, body.find('<', begin) - begin);
   }
   std::string url(const std::string& queue) const { return "http://fleet:1/000000000000/" + queue; }
   std::vector<Json> events() {

@@ -158,24 +158,6 @@ TEST_F(AwsApiTest, WhatIsNotSignedOrNotMeantIsRefused) {
   EXPECT_EQ(sqs.status, 403);
   EXPECT_THAT(sqs.body, HasSubstr("MissingAuthenticationToken"));
 
-  const auto sign = [&](const std::string& service, const std::string& body, const std::string& host) {
-    cloud::SigningInput in;
-    in.method = "POST";
-    in.path = "/";
-    in.body = body;
-    in.region = "us-east-1";
-    in.service = service;
-    in.access_key = in.secret_key = "test";
-    in.amz_date = cloud::amz_date(kUtc);
-    if (!host.empty()) in.headers = {{"Host", host}};
-    http::Request out;
-    out.method = "POST";
-    out.body = body;
-    out.headers.set("Host", host);
-    out.headers.set("X-Amz-Date", in.amz_date);
-    out.headers.set("Authorization", cloud::authorization_header(in));
-    return out;
-  };
   const std::string describe = "Action=DescribeInstances&Version=2016-11-15";
   EXPECT_EQ(api.handle(sign("ec2", describe, "h")).head.status, 200);
   EXPECT_THAT(api.handle(sign("autoscaling", describe, "h")).head.body, HasSubstr("InvalidAction"));

@@ -3,7 +3,7 @@
 #
 #   tools/peers/moto.sh get     creates the virtual environment (about 320 MB; once)
 #   tools/peers/moto.sh start   starts the server, creates a user, its key and an allowing policy, enables the check
-#   tools/peers/moto.sh env     prints QM_MOTO, QM_MOTO_KEY and QM_MOTO_SECRET for the tests
+#   tools/peers/moto.sh env     prints QM_MOTO, QM_MOTO_KEY, QM_MOTO_SECRET, QM_SDK_PYTHON and QM_SIGV4_SUITE
 #   tools/peers/moto.sh stop    stops the server that start started
 #
 #   eval "$(tools/peers/moto.sh env)" && build/release/bin/cloud_contract_moto_test
@@ -25,6 +25,20 @@ fail() {
 running() {
   [ -s "$pid_file" ] && [ -r "/proc/$(cat "$pid_file")/cmdline" ] &&
     tr '\0' ' ' <"/proc/$(cat "$pid_file")/cmdline" | grep -q moto_server
+}
+
+# The published test suite of Signature Version 4 is in botocore's sources. Without it its test is skipped.
+get_suite() {
+  [ ! -d "$home/aws4_testsuite" ] || return 0
+  version_of_sdk=$("$venv/bin/python" -c 'import botocore; print(botocore.__version__)')
+  sources=$(mktemp -d)
+  if "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest "$sources" \
+    "botocore==$version_of_sdk"; then
+    tar -xzf "$sources"/botocore-*.tar.gz -C "$home" --wildcards --strip-components=4 '*/tests/unit/auth/aws4_testsuite/*'
+  else
+    echo "moto: pip could not download the sources of botocore; the test suite of Signature Version 4 is skipped" >&2
+  fi
+  rm -rf "$sources"
 }
 
 get() {
@@ -88,6 +102,8 @@ start() {
     sleep 0.25
   done
   set_up_access "$endpoint" >"$env_file.new"
+  echo "export QM_SDK_PYTHON=$venv/bin/python" >>"$env_file.new"  # the AWS SDK for Python is part of it
+  [ ! -d "$home/aws4_testsuite" ] || echo "export QM_SIGV4_SUITE=$home/aws4_testsuite" >>"$env_file.new"
   mv "$env_file.new" "$env_file"
 }
 
@@ -99,8 +115,8 @@ stop() {
 }
 
 case ${1:-} in
-  get) get ;;
-  start) get && start && cat "$env_file" ;;
+  get) get && get_suite ;;
+  start) get && get_suite && start && cat "$env_file" ;;
   env) running && [ -s "$env_file" ] || fail "is not running; run: $0 start"; cat "$env_file" ;;
   stop) stop ;;
   *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;

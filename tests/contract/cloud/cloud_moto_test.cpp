@@ -24,6 +24,7 @@ CloudPeer* moto(std::string* why_not) {
         {Trait::kRefusesLaunches, "moto launches with any image"},
         {Trait::kReservations, "moto has no capacity reservations and no placement groups"},
         {Trait::kRoles, "moto has the roles that were created there only"},
+        {Trait::kUnknownTemplate, "moto refuses a template that does not exist with a code of its own"},
         {Trait::kUnknownGroup, "moto fails with a 500 on a group that does not exist"},
     };
     return out;

@@ -19,6 +19,7 @@ enum class Trait {
   kRefusesUnknownIds,  ///< in CreateTags
   kGroupLimits,
   kUnknownGroup,
+  kUnknownTemplate,
   kImageParameters,  ///< GetParameter of the images that AWS publishes, and the images
   kRefusesLaunches,  ///< of unknown images, subnets and security groups
   kReservations,     ///< DescribeCapacityReservations and DescribePlacementGroups
@@ -125,6 +126,42 @@ TEST_P(CloudContract, AnInstanceLivesFromRunToTerminate) {
   ASSERT_TRUE(ended->front().stopped);
   EXPECT_GE(*ended->front().stopped, ended->front().launched);
   EXPECT_EQ(ended->front().state_reason, "Client.UserInitiatedShutdown");
+}
+
+TEST_P(CloudContract, AFleetLaunchesFromATemplate) {
+  cloud::LaunchTemplate nodes;
+  nodes.name = mark_;
+  nodes.launch.image_id = "ami-00000000";
+  nodes.tags = {{"qm-test", mark_}};
+  ASSERT_TRUE(aws_->create_launch_template(nodes));
+  EXPECT_TRUE(aws_->create_launch_template(nodes)) << "the same name is the same content";
+  const auto listed = aws_->describe_launch_templates({{"launch-template-name", {mark_}}});
+  ASSERT_TRUE(listed) << listed.error().to_string();
+  ASSERT_EQ(listed->size(), 1u);
+  EXPECT_EQ(listed->front().tags, nodes.tags);
+
+  cloud::FleetRequest asked;
+  asked.client_token = mark_;
+  asked.launch_template = mark_;
+  asked.overrides = {{"g5.xlarge", "us-east-1a", {}, {}}};
+  asked.target = asked.min_target = 2;
+  asked.one_zone = true;
+  asked.tags = {{"qm-test", mark_}};
+  const auto got = aws_->create_fleet(asked);
+  ASSERT_TRUE(got) << got.error().to_string();
+  EXPECT_TRUE(got->errors.empty());
+  ASSERT_EQ(got->instances.size(), 2u);
+  for (const auto& one : got->instances) {
+    ids_.push_back(one.id);
+    EXPECT_EQ(one.instance_type, "g5.xlarge");
+    EXPECT_FALSE(one.spot);
+  }
+  EXPECT_EQ(described(mine()).size(), 2u);
+  ASSERT_TRUE(aws_->delete_launch_template(mark_));
+  asked.client_token += "-2";
+  EXPECT_EQ(aws_->create_fleet(asked).error().code, Code::kNotFound);
+  QM_NEEDS(Trait::kUnknownTemplate);
+  EXPECT_TRUE(aws_->delete_launch_template(mark_)) << "there is none";
 }
 
 TEST_P(CloudContract, SpotIsNamedAsSuch) {

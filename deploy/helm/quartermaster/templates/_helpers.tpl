@@ -245,16 +245,20 @@ their projects, and those of workloadControllers. A JSON list. */ -}}
 {{- end }}
 {{- end -}}
 
-{{- /* The autoscaler does not start without credentials. */ -}}
+{{- /* The autoscaler does not start without credentials: those of a Secret, or the role of its service account. */ -}}
 {{- define "qm.awsEnv" -}}
-{{- $secret := required "the autoscaler needs keys: name a Secret in aws.credentialsSecret, or set services.autoscaler.enabled=false" .Values.aws.credentialsSecret -}}
+{{- if not (or .Values.aws.credentialsSecret .Values.aws.podIdentity) -}}
+{{- fail "the autoscaler needs keys: name a Secret in aws.credentialsSecret, set aws.podIdentity=true if its service account has a role, or set services.autoscaler.enabled=false" -}}
+{{- end -}}
 {{- with .Values.aws.region -}}
 - {name: AWS_REGION, value: {{ . | quote }}}
 {{ end -}}
+{{ with .Values.aws.credentialsSecret -}}
 - name: AWS_ACCESS_KEY_ID
-  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: AWS_ACCESS_KEY_ID}}
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: AWS_ACCESS_KEY_ID}}
 - name: AWS_SECRET_ACCESS_KEY
-  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: AWS_SECRET_ACCESS_KEY}}
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: AWS_SECRET_ACCESS_KEY}}
 - name: AWS_SESSION_TOKEN
-  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: AWS_SESSION_TOKEN, optional: true}}
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: AWS_SESSION_TOKEN, optional: true}}
+{{- end }}
 {{- end -}}
