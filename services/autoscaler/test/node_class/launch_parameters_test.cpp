@@ -267,8 +267,7 @@ TEST(LaunchParameters, OfTheReferenceManifestsAreAllThatEc2Receives) {
     has.subnets[2].tags["network-type"] = "private";
     for (auto& group : has.security_groups) group.tags = {{"karpenter.sh/discovery", "my-cluster"}};
     has.subnets.back().vpc = "vpc-1";
-    const auto read =
-        std::get<config::NodeClass>(config::load_path(*dir + "/manifests/" + file).objects.at(0).typed);
+    const auto read = std::get<config::NodeClass>(config::load_path(*dir + "/manifests/" + file).objects.at(0).typed);
     EXPECT_EQ(read.role, "KarpenterNodeRole-my-cluster");
     const auto request = parameters(read, has, machine_of("p5.48xlarge"));
     EXPECT_TRUE(request) << request.error().to_string();
@@ -276,9 +275,36 @@ TEST(LaunchParameters, OfTheReferenceManifestsAreAllThatEc2Receives) {
     return received(*request);
   };
   using Fields = std::map<std::string, std::string>;
-  const std::string disk = "BlockDeviceMapping.1.";
-  EXPECT_EQ(of("004-ec2nodeclass-gpu-optimized.yaml"), (Fields{}));
-  EXPECT_EQ(of("004-ec2nodeclass-gpu-training.yaml"), (Fields{}));
+  const Fields common{{"Action", "RunInstances"},
+                      {"Version", "2016-11-15"},
+                      {"MinCount", "1"},
+                      {"MaxCount", "1"},
+                      {"InstanceType", "p5.48xlarge"},
+                      {"ImageId", "ami-3"},
+                      {"SecurityGroupId.1", "sg-1"},
+                      {"SecurityGroupId.2", "sg-2"},
+                      {"BlockDeviceMapping.1.DeviceName", "/dev/xvda"},
+                      {"BlockDeviceMapping.1.Ebs.VolumeType", "gp3"},
+                      {"BlockDeviceMapping.1.Ebs.Encrypted", "true"},
+                      {"BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true"},
+                      {"MetadataOptions.HttpEndpoint", "enabled"},
+                      {"MetadataOptions.HttpTokens", "required"},
+                      {"MetadataOptions.HttpProtocolIpv6", "disabled"}};
+  Fields optimized{{"SubnetId", "subnet-b1"},  // the only private one
+                   {"Placement.AvailabilityZone", "us-east-1b"},
+                   {"BlockDeviceMapping.1.Ebs.VolumeSize", "200"},
+                   {"BlockDeviceMapping.1.Ebs.Iops", "6000"},
+                   {"BlockDeviceMapping.1.Ebs.Throughput", "250"},
+                   {"MetadataOptions.HttpPutResponseHopLimit", "2"}};
+  Fields training{{"SubnetId", "subnet-x"},  // the most free addresses
+                  {"Placement.AvailabilityZone", "us-east-1a"},
+                  {"BlockDeviceMapping.1.Ebs.VolumeSize", "500"},
+                  {"BlockDeviceMapping.1.Ebs.Iops", "16000"},
+                  {"BlockDeviceMapping.1.Ebs.Throughput", "1000"},
+                  {"MetadataOptions.HttpPutResponseHopLimit", "1"}};
+  for (Fields* own : {&optimized, &training}) own->insert(common.begin(), common.end());
+  EXPECT_EQ(of("004-ec2nodeclass-gpu-optimized.yaml"), optimized);
+  EXPECT_EQ(of("004-ec2nodeclass-gpu-training.yaml"), training);
 }
 
 }  // namespace launch_parameters_test
