@@ -19,7 +19,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   const autoscaler::ClusterSettings& cluster_settings = chosen.cluster;
   const bool karpenter = cluster_settings.driver == autoscaler::Driver::kKarpenter;
   const auto keys = cloud::AwsOptions::from_environment();
-  if (!keys && !karpenter) return fail(keys.error());  // Karpenter has credentials of its own
+  const bool launches = cluster_settings.driver == autoscaler::Driver::kEc2;
+  if (!keys && launches) return fail(keys.error());  // Karpenter has credentials of its own
   auto aws_options = keys ? *keys : cloud::AwsOptions{};
   if (!chosen.aws.empty()) aws_options.endpoint = chosen.aws;
   cloud::Aws aws(aws_options);
@@ -47,6 +48,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   autoscaler::Options engine_options;
   engine_options.strict_min_values = cluster_settings.strict_min_values;
   autoscaler::apply(chosen.groups, engine_options);
+  engine_options.provider = cluster_settings.driver != autoscaler::Driver::kNone;
   service::Host host(options,
                      std::make_unique<autoscaler::Shell>(
                          std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), engine_options),
@@ -57,17 +59,20 @@ qm::Status run(const qm::rpc::Settings& settings) {
   host.start();
   autoscaler::CloudWatch* look = nullptr;
   autoscaler::PriorityWatch priorities(kube, chosen.groups);
+  autoscaler::GroupWatch groups(aws, autoscaler::discovery_of(chosen.groups));
   autoscaler::Cluster cluster(kube, host, *clock,
                               {cluster_settings,
                                {pools, keys.has_value()},
                                settings.shard,
-                               karpenter ? nullptr : &class_watch,
+                               launches ? &class_watch : nullptr,
                                [&look] { look->poke(); },
                                chosen.groups,
-                               chosen.groups.by_priority() ? &priorities : nullptr});
+                               chosen.groups.by_priority() ? &priorities : nullptr,
+                               keys ? &groups : nullptr});
   autoscaler::CloudWatchOptions look_options;
   look_options.shard = settings.shard;
   look_options.ask = keys.has_value();
+  if (keys) look_options.groups = &groups;
   look_options.groups_only = karpenter;
   if (karpenter) look_options.also = [&cluster] { return cluster.listed_instances(); };
   autoscaler::CloudWatch watch(host, aws, *clock, look_options);
@@ -78,7 +83,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
     class_watch.stop();
     priorities.stop();
   });
-  if (!karpenter) class_watch.start();
+  if (launches) class_watch.start();
   if (chosen.groups.by_priority()) priorities.start();
   cluster.start();
   watch.start();

@@ -60,11 +60,11 @@ class Folder {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
         p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready, p.expander_priority,
-        p.node_resources, p.unready_after);
+        p.node_resources, p.unready_after, p.manual);
   }
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
-        c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels);
+        c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels, c.owed);
   }
   void add(const NodeRow& n) {
     all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_requested,
@@ -72,6 +72,10 @@ class Folder {
   }
   void add(const AttemptRow& a) { add(a.nodes); }
   void add(const WorkloadRow& w) { all(w.attempt, w.checkpoints, w.ns, w.kind, w.name, w.type, w.expected); }
+  void add(const ScalingGroup::Member& m) { all(m.instance, m.lifecycle, m.scale_in_protected); }
+  void add(const ScalingGroup::Hook& h) { all(h.name, h.launching, h.heartbeat); }
+  void add(const ScalingGroup& g) { all(g.min, g.max, g.desired, g.warm, g.failed_at, g.failure, g.members, g.hooks); }
+  void add(const HookWait& w) { all(w.launching, w.since, w.answered, w.continued); }
   void add(const OwnerRow& o) { all(o.ours, o.owner); }
   void add(const PodSet& set) {
     const PodShape& s = set.shape;

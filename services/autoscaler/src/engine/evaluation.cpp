@@ -8,7 +8,9 @@ namespace qm::autoscaler {
 
 void Evaluation::run() {
   parts_.retirement.join_nodes();
+  parts_.group_members.give_up_failed();
   parts_.retirement.time_out();
+  parts_.group_members.drain_leaving();
   parts_.spot.answer_notices();
   parts_.spot.answer_saves();
   parts_.spot.close_orders();
@@ -17,6 +19,7 @@ void Evaluation::run() {
   parts_.launches.cover_demand();
   parts_.retirement.retire_empty();
   parts_.groups.size_groups();
+  parts_.group_members.answer_hooks();
   for (const auto& name : state_.changed_claims) {
     if (const Claim* row = state_.tables.claims.find(name)) state_.out.instances.push_back({name, *row, false});
   }
@@ -55,7 +58,7 @@ std::optional<Instant> Evaluation::next_timer() const {
         consider(c.changed + state_.options.registration);
         break;
       case ClaimState::kFailed:
-        consider(c.changed + state_.options.failed_memory);
+        if (!c.owed) consider(c.changed + state_.options.failed_memory);
         break;
       case ClaimState::kGone:
         consider(c.changed + state_.options.gone_memory);
@@ -79,6 +82,8 @@ std::optional<Instant> Evaluation::next_timer() const {
   }
   for (const auto& [id, save] : state_.tables.saves) consider(save.until);
   for (const auto& [offering, until] : state_.tables.blocked) consider(until);
+  if (const auto hook = parts_.group_members.next_hook()) consider(*hook);
+  if (const auto recent = parts_.groups.next_recent()) consider(*recent);
   if (const auto delayed = ScaleDownDelay(state_).until()) consider(*delayed);
   if (state_.more_replicas) consider(state_.now + std::chrono::seconds(1));
   return next;

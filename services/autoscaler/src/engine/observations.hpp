@@ -27,12 +27,14 @@ class Observations {
   void apply(const LaunchEnded& c);
   void apply(const TerminateEnded& c);
   void apply(const GroupRefused& c);
+  void apply(const GroupsListed& c);
   void apply(const OwnersUpdated& c);
   void apply(const SaveRequested& c);
   void apply(const DaemonSetsUpdated& c);
 
  private:
   void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
+  void settle_owed(const std::string& group);
 
   State& state_;
   const Options& options_;

@@ -1,5 +1,6 @@
 #pragma once
 #include "explanation.hpp"
+#include "instances/group_members.hpp"
 #include "instances/groups.hpp"
 #include "instances/retirement.hpp"
 #include "instances/spot.hpp"
@@ -31,6 +32,7 @@ struct EngineParts {
   Launches launches{state, facts, claims, offers, plans, new_nodes, markets};
   Retirement retirement{state, facts, claims, static_pools};
   Groups groups{state};
+  GroupMembers group_members{state, facts, claims};
 
   Explanation explanation{state, facts, offers, static_pools, markets};
 };

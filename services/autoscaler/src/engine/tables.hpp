@@ -9,7 +9,8 @@ namespace qm::autoscaler {
 template <class T, class Fn>
 void for_each_table(T& t, Fn&& fn) {
   fn(t.pools), fn(t.claims), fn(t.nodes), fn(t.attempts), fn(t.workloads), fn(t.demand), fn(t.plans), fn(t.orders),
-      fn(t.saves), fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes), fn(t.daemon_sets), fn(t.owners);
+      fn(t.saves), fn(t.spot_prices), fn(t.blocked), fn(t.counters), fn(t.group_sizes), fn(t.daemon_sets), fn(t.owners),
+      fn(t.scaling_groups), fn(t.hook_waits);
 }
 
 /// Digest of all rows, to compare two histories. One pass over the tables.

@@ -23,6 +23,10 @@ Result<std::vector<PodSet>> daemon_sets_from_bytes(const std::string& bytes);
 std::string demand_bytes(const std::vector<DemandUpdated::Item>& items);
 Result<DemandUpdated> demand_from_bytes(const std::string& bytes);
 
+/// All Auto Scaling groups of pools as the payload of one input.
+std::string groups_bytes(const std::map<std::string, ScalingGroup>& groups);
+Result<GroupsListed> groups_from_bytes(const std::string& bytes);
+
 /// A claim as published in qm.capacity and the API.
 quartermaster::v1::InstanceEvent instance_event(const ClaimName& name, const Claim& claim, const Engine& engine);
 /// Whether the termination of the instance was requested and is not complete.

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/autoscaler/group_watch.hpp"
 #include "qm/autoscaler/node_groups.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/clock/clock.hpp"
@@ -163,6 +164,7 @@ class Cluster {
     std::function<void()> on_node_claims;  ///< called when NodeClaims have changed, or a node was added: poll the cloud
     NodeGroupSettings groups;
     const PriorityWatch* priorities = nullptr;  ///< if set, pools are ranked by it
+    const GroupWatch* discovered = nullptr;     ///< if set, its groups are pools
   };
   Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options);
   ~Cluster();
@@ -179,6 +181,7 @@ class Cluster {
   void submit_input(service::Input input, const std::stop_token& stop);
   void publish_owners(const std::stop_token& stop);
   void publish_pools(const std::stop_token& stop);
+  [[nodiscard]] bool add_discovered(std::vector<Pool>& pools) const;
   void report();
 
   service::Host& host_;

@@ -19,6 +19,9 @@ void Retirement::join_nodes() {
   for (const auto& name : left) claims_.enter(name, ClaimState::kLaunched, "its node was deleted");
 }
 
+// Without its pool the size of the group is not set anymore.
+bool Retirement::is_owed(const Claim& c) const { return c.owed && facts_.pool_of_group(c.group) != nullptr; }
+
 void Retirement::time_out() {
   std::vector<ClaimName> late, again, lost, over;
   for (const auto& [name, c] : tables_.claims) {
@@ -32,7 +35,7 @@ void Retirement::time_out() {
         if (c.changed + options_.registration <= state_.now) again.push_back(name);
         break;
       case ClaimState::kFailed:
-        if (c.changed + options_.failed_memory <= state_.now) over.push_back(name);
+        if (c.changed + options_.failed_memory <= state_.now && !is_owed(c)) over.push_back(name);
         break;
       case ClaimState::kGone:
         if (c.changed + options_.gone_memory <= state_.now) over.push_back(name);
@@ -46,10 +49,11 @@ void Retirement::time_out() {
   }
   for (const auto& name : late) {
     // Without an instance the launch is still being retried; if it succeeds later, the claim is used again.
-    // A group retries for ever, so its size is reduced by one.
+    // A group retries for ever; it becomes smaller once the cloud confirms that the launch fails.
     const Claim& c = *tables_.claims.find(name);
     if (c.instance.empty() && !c.group.empty()) {
       claims_.give_up(name, fmt::format("the group {} did not launch it in time", c.group));
+      tables_.claims.edit(name).owed = true;
     } else if (c.instance.empty()) {
       claims_.enter(name, ClaimState::kFailed, "not launched in time");
     } else {
@@ -149,7 +153,9 @@ void Retirement::retire_empty() {
         pool == nullptr || (pool->is_static() ? surplus.contains(name)
                                               : pool->consolidate_empty && node.empty_since &&
                                                     *node.empty_since + idle_time(*pool, node) <= state_.now);
-    const bool idle = node.pods == 0 && facts_.scales_somewhere() && !wanted.contains(name) && over && !delayed;
+    const bool manual = pool != nullptr && pool->manual;
+    const bool idle =
+        !manual && node.pods == 0 && facts_.scales_somewhere() && !wanted.contains(name) && over && !delayed;
     if (!idle && !node.broken) continue;
     // Neither a broken node nor one without a pool is disrupted voluntarily, and a static pool has its own number.
     const bool budgeted = !node.broken && pool != nullptr && !pool->is_static();

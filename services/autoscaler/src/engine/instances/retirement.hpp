@@ -28,6 +28,8 @@ class Retirement {
   void retire_empty();
 
  private:
+  /// Whether the group may still launch the claim that was given up.
+  [[nodiscard]] bool is_owed(const Claim& c) const;
   /// The number of nodes of the pool that may be drained now because they are empty.
   [[nodiscard]] std::int64_t allowed_drains(const Pool& pool) const;
   State& state_;

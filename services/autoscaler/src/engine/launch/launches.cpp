@@ -93,6 +93,9 @@ bool Launches::provide(const DemandUpdated::Item& item, CapacityByClaim& capacit
   const auto offer = offers_.cheapest(fit.rest, usage, nullptr);
   if (!offer || launches + offer->nodes > options_.max_launches) return false;
   launches += offer->nodes;
+  if (const ScalingGroup* group = tables_.scaling_groups.find(offer->pool->group);
+      group != nullptr && offer->nodes <= group->warm)
+    plan.ready_by = state_.now + options_.warm_boot;
   usage[offer->pool->name].add(*offer->type, offer->nodes);
   fit.settle(plan, capacities);
   CapacityByClaim fresh;
