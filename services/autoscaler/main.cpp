@@ -45,10 +45,11 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(const auto chosen, autoscaler::settings_table().read(settings.extra));
   const autoscaler::ClusterSettings& cluster_settings = chosen.cluster;
   const bool karpenter = cluster_settings.driver == autoscaler::Driver::kKarpenter;
+  const bool launches = cluster_settings.driver == autoscaler::Driver::kEc2;
   // Karpenter has credentials of its own. Next to it ours are optional, and the role of the node is not meant for us.
-  auto aws_options = cloud::AwsOptions::from_environment(!karpenter);
+  auto aws_options = cloud::AwsOptions::from_environment(launches);
   const auto keys = aws_options.credentials->keys();
-  if (!keys && !karpenter) return fail(keys.error());
+  if (!keys && launches) return fail(keys.error());
   log::info("AWS credentials", {{"source", keys ? aws_options.credentials->source() : "none"}});
   if (!chosen.aws.empty()) {
     aws_options.endpoint = chosen.aws;
@@ -85,6 +86,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   autoscaler::apply(chosen.groups, engine_options);
   engine_options.checkpoint_interval = chosen.checkpoint_interval;
   engine_options.replicas.exact_schedules = chosen.replicas.exact_schedules;
+  engine_options.provider = cluster_settings.driver != autoscaler::Driver::kNone;
   service::Host host(options,
                      std::make_unique<autoscaler::Shell>(
                          std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), engine_options),
@@ -95,17 +97,20 @@ qm::Status run(const qm::rpc::Settings& settings) {
   host.start();
   autoscaler::CloudWatch* look = nullptr;
   autoscaler::PriorityWatch priorities(kube, chosen.groups);
+  autoscaler::GroupWatch groups(aws, autoscaler::discovery_of(chosen.groups));
   autoscaler::Cluster cluster(kube, host, *clock,
                               {cluster_settings,
                                {pools, keys.has_value()},
                                settings.shard,
-                               karpenter ? nullptr : &class_watch,
+                               launches ? &class_watch : nullptr,
                                [&look] { look->poke(); },
                                chosen.groups,
-                               chosen.groups.by_priority() ? &priorities : nullptr});
+                               chosen.groups.by_priority() ? &priorities : nullptr,
+                               keys ? &groups : nullptr});
   autoscaler::CloudWatchOptions look_options;
   look_options.shard = settings.shard;
   look_options.ask = keys.has_value();
+  if (keys) look_options.groups = &groups;
   look_options.groups_only = karpenter;
   if (karpenter) look_options.also = [&cluster] { return cluster.listed_instances(); };
   autoscaler::CloudWatch watch(host, aws, *clock, look_options);
@@ -123,7 +128,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   autoscaler::ReplicaWatch replicas(kube, host, *clock,
                                     {{chosen.replicas.prometheus, keys ? std::optional(aws_options) : std::nullopt}});
   const std::shared_ptr<void> end_of_samples(nullptr, [&](void*) { replicas.stop(); });
-  if (!karpenter) class_watch.start();
+  if (launches) class_watch.start();
   if (chosen.groups.by_priority()) priorities.start();
   cluster.start();
   watch.start();

@@ -15,6 +15,16 @@ AutoScalingGroup read_group(const XmlNode& node) {
     out.instances.push_back({m->value("InstanceId"), m->value("LifecycleState"), m->value("AvailabilityZone"),
                              m->flag("ProtectedFromScaleIn")});
   }
+  for (const auto* zone : node.items("AvailabilityZones")) out.zones.push_back(zone->text);
+  const XmlNode& policy = node["MixedInstancesPolicy"];
+  for (const auto* type : policy["LaunchTemplate"].items("Overrides")) {
+    if (!type->value("InstanceType").empty()) out.instance_types.push_back(type->value("InstanceType"));
+  }
+  const XmlNode& distribution = policy["InstancesDistribution"];
+  if (!distribution.value("OnDemandPercentageAboveBaseCapacity").empty()) {
+    out.on_demand_percent = static_cast<int>(distribution.integer("OnDemandPercentageAboveBaseCapacity"));
+    out.on_demand_base = static_cast<int>(distribution.integer("OnDemandBaseCapacity"));
+  }
   for (const auto* tag : node.items("Tags")) out.tags[tag->value("Key")] = tag->value("Value");
   return out;
 }

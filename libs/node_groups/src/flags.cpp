@@ -52,22 +52,11 @@ Status add_nodes(std::string_view text, Flags& out) {
   return {};
 }
 
-// "asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/ml=owned"
 Status add_discovery(std::string_view text, Flags& out) {
-  constexpr std::string_view kPrefix = "asg:tag=";
-  if (!text.starts_with(kPrefix) || text.size() == kPrefix.size()) {
-    return bad_flag("node-group-auto-discovery", fmt::format("'{}' is not a list of tags", text),
-                    "write asg:tag=KEY[=VALUE],...");
-  }
-  std::map<std::string, std::string> tags;
-  for (const auto item : split(text.substr(kPrefix.size()), ',')) {
-    const auto equals = item.find('=');
-    if (item.substr(0, equals).empty())
-      return bad_flag("node-group-auto-discovery", "a tag has no key", "write asg:tag=KEY[=VALUE],...");
-    tags[std::string(item.substr(0, equals))] =
-        equals == std::string_view::npos ? std::string() : std::string(item.substr(equals + 1));
-  }
-  out.discovery.push_back(std::move(tags));
+  QM_TRY(discovery_flag(text));
+  if (!out.discovery.empty())
+    return bad_flag("node-group-auto-discovery", "it is repeated", "give all groups one more tag, and name that");
+  out.discovery.emplace_back(text);
   return {};
 }
 
@@ -259,6 +248,21 @@ Result<NodesFlag> nodes_flag(std::string_view text) {
   return NodesFlag{*min, *max, std::string(name)};
 }
 
+Result<std::map<std::string, std::string>> discovery_flag(std::string_view text) {
+  constexpr std::string_view kPrefix = "asg:tag=";
+  constexpr const char* kForm = "write asg:tag=KEY[=VALUE],...";
+  const std::string_view flag = "node-group-auto-discovery";
+  if (!text.starts_with(kPrefix)) return bad_flag(flag, fmt::format("'{}' is not a list of tags", text), kForm);
+  std::map<std::string, std::string> tags;
+  for (const auto item : split(text.substr(kPrefix.size()), ',')) {
+    const auto equals = item.find('=');
+    const std::string_view value = equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1);
+    if (item.substr(0, equals).empty()) return bad_flag(flag, "a tag has no key", kForm);
+    tags[std::string(item.substr(0, equals))] = value;
+  }
+  return tags;
+}
+
 Result<Flags> read_flags(std::span<const std::string> args) {
   Flags out;
   std::vector<std::string> others;
@@ -295,6 +299,7 @@ std::map<std::string, std::string> settings_of(const Flags& flags) {
   const ScaleDown& down = flags.scale_down;
   if (flags.balance_similar) out["balance-similar-node-groups"] = "true";
   if (!down.skip_system_pods) out["skip-nodes-with-system-pods"] = "false";
+  if (!flags.discovery.empty()) out["node-group-auto-discovery"] = flags.discovery.front();
   out["scale-down-delay-after-add"] = settings::duration_text(down.delay_after_add);
   return out;
 }

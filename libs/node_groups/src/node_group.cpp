@@ -16,18 +16,6 @@ Json requirement(std::string_view key, const std::vector<std::string>& values) {
   return Json::object({{"key", key}, {"operator", "In"}, {"values", std::move(list)}});
 }
 
-/// A name of a group is free text; that of a NodePool has the letters of a DNS name.
-std::string object_name(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    const auto lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const bool kept = std::isalnum(static_cast<unsigned char>(lower)) != 0 || lower == '.';
-    if (kept || (!out.empty() && out.back() != '-')) out.push_back(kept ? lower : '-');
-  }
-  while (!out.empty() && (out.back() == '-' || out.back() == '.')) out.pop_back();
-  return config::name_fault(config::NameRule::kSubdomain, out) ? "node-group" : out;
-}
-
 Json requirements_of(const NodeGroup& group) {
   Json out = Json::array();
   if (group.provider == "aws" && !group.instance_type.empty()) {
@@ -43,6 +31,17 @@ Json requirements_of(const NodeGroup& group) {
 }
 
 }  // namespace
+
+std::string object_name(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    const auto lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const bool kept = std::isalnum(static_cast<unsigned char>(lower)) != 0 || lower == '.';
+    if (kept || (!out.empty() && out.back() != '-')) out.push_back(kept ? lower : '-');
+  }
+  while (!out.empty() && (out.back() == '-' || out.back() == '.')) out.pop_back();
+  return config::name_fault(config::NameRule::kSubdomain, out) ? "node-group" : out;
+}
 
 Json node_pool_of(const NodeGroup& group, std::string_view scaling_group, Duration unneeded) {
   Json metadata = Json::object({{"name", object_name(group.name)}});

@@ -77,8 +77,9 @@ TEST(ClusterAutoscalerFlags, ValuesFollowTheFormsOfTheTool) {
   EXPECT_EQ(flags->scale_down.utilization_milli, 650);
   EXPECT_EQ(flags->scale_down.gpu_utilization_milli, 1000);
   ASSERT_EQ(flags->discovery.size(), 1U);
-  EXPECT_EQ(flags->discovery[0], (std::map<std::string, std::string>{{"k8s.io/cluster-autoscaler/enabled", ""},
-                                                                     {"k8s.io/cluster-autoscaler/ml", "owned"}}));
+  EXPECT_EQ(*discovery_flag(flags->discovery[0]),
+            (std::map<std::string, std::string>{{"k8s.io/cluster-autoscaler/enabled", ""},
+                                                {"k8s.io/cluster-autoscaler/ml", "owned"}}));
   EXPECT_EQ(flags->notes.size(), 1U);
   for (const char* wrong :
        {"--scale-down-unneeded-time=10", "--scale-down-unneeded-time=-1m", "--scale-down-enabled=no",

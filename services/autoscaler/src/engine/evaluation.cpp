@@ -12,8 +12,10 @@ void Evaluation::run() {
   state_.overlays = ordered(std::move(state_.overlays)).accepted;
   parts_.gang_launches.match_unclaimed();
   parts_.retirement.join_nodes();
+  parts_.group_members.give_up_failed();
   parts_.retirement.time_out();
   parts_.spot.join_notices();
+  parts_.group_members.drain_leaving();
   parts_.spot.answer_notices();
   parts_.spot.answer_saves();
   parts_.schedules.keep_schedules();
@@ -32,6 +34,7 @@ void Evaluation::run() {
   parts_.disruptions.empty_nodes();
   parts_.groups.size_groups();
   parts_.replica_scaling.run();
+  parts_.group_members.answer_hooks();
   for (const auto& name : state_.changed_claims) {
     if (const Claim* row = state_.tables.claims.find(name)) state_.out.instances.push_back({name, *row, false});
   }
@@ -61,7 +64,7 @@ std::optional<Instant> Evaluation::next_timer() const {
         break;
       case ClaimState::kFailed:
         if (c.retry_at) consider(*c.retry_at);
-        consider(c.changed + state_.options.failed_memory);
+        if (!c.owed) consider(c.changed + state_.options.failed_memory);
         break;
       case ClaimState::kGone:
         consider(c.changed + state_.options.gone_memory);
@@ -83,6 +86,8 @@ std::optional<Instant> Evaluation::next_timer() const {
   if (const auto at = parts_.schedules.next()) consider(*at);
   for (const auto& [offering, outage] : state_.tables.blocked) consider(outage.until);
   if (const auto partial = parts_.gang_launches.next_timer()) consider(*partial);
+  if (const auto hook = parts_.group_members.next_hook()) consider(*hook);
+  if (const auto recent = parts_.groups.next_recent()) consider(*recent);
   if (const auto delayed = ScaleDownDelay(state_).until()) consider(*delayed);
   if (state_.more_launches) consider(state_.now + std::chrono::seconds(1));
   for (const auto& [key, fault] : state_.tables.launch_faults) consider(fault.until);

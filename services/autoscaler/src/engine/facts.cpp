@@ -134,10 +134,11 @@ std::optional<ClaimName> Facts::claim_for(const InstanceFact& fact) const {
   const ClaimName* best = nullptr;
   const auto rank = [&](const ClaimName& name) {
     const Claim& c = *tables_.claims.find(name);
-    return std::tuple(c.type != fact.type || c.market != fact.market, c.requested, name);
+    return std::tuple(c.owed, c.type != fact.type || c.market != fact.market, c.requested, name);
   };
   for (const auto& [name, c] : tables_.claims) {
-    if (c.group != fact.group || c.state != ClaimState::kRequested || !c.instance.empty()) continue;
+    const bool open = c.state == ClaimState::kRequested || c.owed;
+    if (c.group != fact.group || !open || !c.instance.empty()) continue;
     if (best == nullptr || rank(name) < rank(*best)) best = &name;
   }
   return best == nullptr ? std::nullopt : std::optional(*best);

@@ -222,6 +222,30 @@ void Observations::apply(const NodeDetailsUpdated& c) {
   }
 }
 
+void Observations::apply(const GroupsListed& c) {
+  std::vector<std::string> over;
+  for (const auto& [name, group] : tables_.scaling_groups) {
+    if (!c.groups.contains(name)) over.push_back(name);
+  }
+  for (const auto& name : over) tables_.scaling_groups.erase(name);
+  for (const auto& [name, group] : c.groups) put(tables_.scaling_groups, name, group);
+}
+
+// An instance fulfills one open launch of its group; if it was matched to a newer request, one that was given up ends.
+void Observations::settle_owed(const std::string& group) {
+  std::int64_t requested = 0;
+  std::vector<ClaimName> owed;
+  for (const auto& [name, c] : tables_.claims) {
+    if (c.group != group || !c.instance.empty()) continue;
+    if (c.owed) owed.push_back(name);
+    if (c.state == ClaimState::kRequested) ++requested;
+  }
+  if (owed.empty() || static_cast<std::int64_t>(owed.size()) <= requested) return;
+  const auto age = [&](const ClaimName& name) { return std::tuple(tables_.claims.find(name)->requested, name); };
+  const auto oldest = std::ranges::min_element(owed, {}, age);
+  tables_.claims.edit(*oldest).owed = false;
+}
+
 void Observations::apply(const SaveRequested& c) {
   if (!c.over) {
     put(tables_.saves, c.id, SaveRow{c.node, c.reason, c.until});
@@ -285,7 +309,11 @@ void Observations::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimNam
   row.state = next;
   if (tables_.unclaimed.contains(fact.id)) tables_.unclaimed.erase(fact.id);
   by_instance[fact.id] = name;
+  const bool arrives = grouped != nullptr && !fact.stopped && (known == nullptr || known->instance.empty());
+  const bool was_owed = row.owed;
+  row.owed = false;
   if (put(tables_.claims, name, row)) claims_.mark_changed(name);
+  if (arrives && !was_owed) settle_owed(fact.group);
 }
 
 void Observations::keep_unclaimed(const InstanceFact& fact) {

@@ -33,6 +33,7 @@ class Observations {
   void apply(const LaunchEnded& c);
   void apply(const TerminateEnded& c);
   void apply(const GroupRefused& c);
+  void apply(const GroupsListed& c);
   void apply(const OwnersUpdated& c);
   void apply(const SaveRequested& c);
   void apply(const DaemonSetsUpdated& c);
@@ -45,6 +46,7 @@ class Observations {
   void adopt(const InstanceFact& fact, std::map<InstanceId, ClaimName>& by_instance);
   void keep_unclaimed(const InstanceFact& fact);
   [[nodiscard]] bool launch_is_open(const InstanceFact& fact) const;
+  void settle_owed(const std::string& group);
 
   State& state_;
   const Options& options_;

@@ -4,6 +4,7 @@
 #include "explanation.hpp"
 #include "instances/disruptions.hpp"
 #include "instances/drift.hpp"
+#include "instances/group_members.hpp"
 #include "instances/groups.hpp"
 #include "instances/headroom.hpp"
 #include "instances/retirement.hpp"
@@ -46,6 +47,7 @@ struct EngineParts {
   Headroom headroom{state, facts, claims, offers, new_nodes};
   Groups groups{state};
   ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
+  GroupMembers group_members{state, facts, claims};
 
   Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom};
 };

@@ -15,6 +15,7 @@ void for_each_table(T& t, Fn&& fn) {
   fn(t.node_details), fn(t.launch_faults), fn(t.drift_back_offs), fn(t.buffers), fn(t.overlays);
   auto& r = t.replicas;
   fn(r.scalers), fn(r.targets), fn(r.readings), fn(r.histories), fn(r.decisions);
+  fn(t.scaling_groups), fn(t.hook_waits);
 }
 
 /// Digest of all rows, to compare two histories. One pass over the tables.

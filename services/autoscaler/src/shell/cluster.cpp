@@ -5,6 +5,8 @@
 #include "qm/base/log.hpp"
 #include "rows.hpp"
 
+#include <algorithm>
+
 namespace qm::autoscaler {
 
 using namespace std::chrono_literals;
@@ -103,11 +105,24 @@ void Cluster::publish_owners(const std::stop_token& stop) {
   submit_input(std::move(in), stop);
 }
 
+// A NodePool that names the group, or has its name, takes precedence. False: the groups were not read yet.
+bool Cluster::add_discovered(std::vector<Pool>& pools) const {
+  const auto found = options_.discovered->discovered();
+  if (!found) return false;
+  for (const Pool& pool : *found) {
+    const bool known = std::ranges::any_of(
+        pools, [&](const Pool& other) { return other.group == pool.group || other.name == pool.name; });
+    if (!known) pools.push_back(pool);
+  }
+  return true;
+}
+
 // A NodePool with an Auto Scaling group does not use its class: the group has a launch template.
 void Cluster::publish_pools(const std::stop_token& stop) {
   auto pools = pools_.pools();
   if (!pools || (options_.classes != nullptr && !options_.classes->settled())) return;
   if (options_.priorities != nullptr && !options_.priorities->synced()) return;
+  if (options_.discovered != nullptr && !add_discovered(*pools)) return;
   if (options_.priorities != nullptr) options_.priorities->rank(*pools);
   pool_faults_.clear();
   for (Pool& pool : *pools) {

@@ -137,6 +137,10 @@ Result<std::vector<Command>> look(const service::Input& in) {
     QM_ASSIGN(auto pools, pools_from_bytes(in.bytes));
     return std::vector<Command>{PoolsApplied{std::move(pools)}};
   }
+  if (in.name == "groups") {
+    QM_ASSIGN(auto groups, groups_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(groups)};
+  }
   if (in.name == "daemonsets") {
     QM_ASSIGN(auto sets, daemon_sets_from_bytes(in.bytes));
     return std::vector<Command>{DaemonSetsUpdated{std::move(sets)}};
@@ -247,7 +251,8 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
   }
   const ClaimName claim(answer["claim"].string());
   if (answer["pending"].boolean()) return std::vector<Command>{};  // the poll of the cloud will show it
-  if (in.name == "node.cordon") return std::vector<Command>{};     // the node itself shows it
+  // The node itself shows it, and the group its instance.
+  if (in.name == "node.cordon" || in.name == "group.hook") return std::vector<Command>{};
   if (in.name == "group.size") {
     if (answer["error"].string().empty()) return std::vector<Command>{};  // its instances appear in the cloud
     return std::vector<Command>{
@@ -486,6 +491,12 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
                                        {"suspend", s.suspend}});
     const auto key = fmt::format("scaler/{}/{}/{}", name_of(s.scaler.kind), s.scaler.ns, s.scaler.name);
     effects.intents.push_back({fmt::format("{}/{}", key, micros(s.asked)), "replicas.switch", key, 0, payload.dump()});
+  }
+  for (const auto& h : out.hooks) {
+    const Json payload =
+        Json::object({{"group", h.group}, {"hook", h.hook}, {"instance", h.instance.value()}, {"done", h.done}});
+    effects.intents.push_back({fmt::format("hook/{}/{}", h.instance, h.number), "group.hook",
+                               "hook/" + h.instance.value(), 0, payload.dump()});
   }
   effects.wake_at = out.wake_at;
   append_changes(engine.tables(), effects.state);

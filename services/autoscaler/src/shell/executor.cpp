@@ -41,6 +41,7 @@ Result<service::Outcome> Executor::execute(const store::IntentRow& intent) {
   if (intent.kind == "gang.launch") return launch_gang(intent);
   if (intent.kind == "instance.terminate") return terminate(intent);
   if (intent.kind == "group.size") return size_group(intent);
+  if (intent.kind == "group.hook") return answer_hook(intent);
   if (intent.kind == "node.cordon") return cordon(intent);
   if (intent.kind.starts_with("replicas.")) return replicas_->execute(intent);
   return fail(Code::kInternal, "no intent of ours: {}", intent.kind);
@@ -66,8 +67,7 @@ Result<service::Outcome> Executor::terminate(const store::IntentRow& intent) {
   if (!instance.empty() && !group.empty()) {
     QM_TRY(terminate_in_group(group, instance));
   } else if (!instance.empty() && driver_ == Driver::kEc2) {
-    auto done = aws_.terminate_instances({instance});
-    if (!done && done.error().code != Code::kNotFound) return fail(done.error().with_context("terminate " + instance));
+    QM_TRY(terminate_by_id(instance));
   }
   auto removed = kube_.remove(kube::resources::kNodeClaims, "", want["claim"].string(), {});
   if (!removed && removed.error().code != Code::kNotFound) return fail(kube::for_release(removed.error()));
@@ -97,6 +97,15 @@ Result<service::Outcome> Executor::cordon(const store::IntentRow& intent) {
   return service::Outcome{"{}"};
 }
 
+// Harmless if repeated: after a lost response it is called again.
+Status Executor::terminate_by_id(const std::string& instance) {
+  const auto done = aws_.terminate_instances({instance});
+  if (done || done.error().code == Code::kNotFound) return {};
+  Error error = done.error().with_context("terminate " + instance);
+  if (error.code == Code::kUnknown) error.code = Code::kUnavailable;
+  return fail(std::move(error));
+}
+
 // An instance that is terminated elsewhere is replaced by its group. Whether it is already terminating is checked
 // first: a second call would reduce the group by one more.
 Status Executor::terminate_in_group(const std::string& group, const std::string& instance) {
@@ -104,9 +113,7 @@ Status Executor::terminate_in_group(const std::string& group, const std::string&
   const auto* member = groups.empty() ? nullptr : member_of(groups.front(), instance);
   if (member == nullptr || !stays(*member)) {
     // It has left the group, or the group is gone: then it is not replaced.
-    auto done = aws_.terminate_instances({instance});
-    if (!done && done.error().code != Code::kNotFound) return fail(done.error().with_context("terminate " + instance));
-    return {};
+    return terminate_by_id(instance);
   }
   auto done = aws_.terminate_in_group(instance, true);
   if (done) return {};
@@ -152,7 +159,7 @@ Result<service::Outcome> Executor::size_group(const store::IntentRow& intent) {
 service::Outcome Executor::failed(const store::IntentRow& intent, const Error& error) {
   if (intent.kind.starts_with("replicas.")) return ReplicaExecutor::failed(intent, error);
   const auto want = Json::parse(intent.payload).value_or(Json());
-  if (intent.kind == "node.cordon") return {"{}"};
+  if (intent.kind == "node.cordon" || intent.kind == "group.hook") return {"{}"};
   if (intent.kind == "group.size") {
     return {Json::object({{"group", want["group"].string()}, {"error", error.to_string()}}).dump()};
   }

@@ -40,6 +40,11 @@ const settings::Table<NodeGroupSettings>& node_group_settings() {
        "Time until an empty node that is not ready is terminated; 0s is the consolidateAfter of its NodePool."},
       {"skip-nodes-with-system-pods", boolean(), at(&NodeGroupSettings::skip_system_pods),
        "Nodes with pods of kube-system, other than those of DaemonSets, stay; false evicts these pods (observe=cluster)."},
+      {"node-group-auto-discovery",
+       text("asg:tag=KEY[=VALUE],...", {},
+            [](const auto& value) { return node_groups::discovery_flag(value).has_value(); }),
+       at(&NodeGroupSettings::discovery),
+       "Auto Scaling groups with all of these tags are NodePools by their tags, unless a NodePool names them."},
       {"reliability",
        choice<Reliability>({{"by-price", Reliability::kByPrice},
                             {"on-demand", Reliability::kOnDemand},
@@ -47,6 +52,12 @@ const settings::Table<NodeGroupSettings>& node_group_settings() {
        at(&NodeGroupSettings::reliability),
        "Capacity types by workload type; on-demand or spot-first is that of inference, and by-price applies no policy."}};
   return table;
+}
+
+std::vector<std::map<std::string, std::string>> discovery_of(const NodeGroupSettings& settings) {
+  const auto tags = node_groups::discovery_flag(settings.discovery);
+  if (!tags) return {};
+  return {*tags};
 }
 
 void apply(const NodeGroupSettings& settings, Options& options) {

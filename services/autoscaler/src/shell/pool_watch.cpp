@@ -17,6 +17,7 @@ PoolWatch::PoolWatch(kube::Client& client, Options options)
 Status PoolWatch::take(const Json& object) {
   QM_ASSIGN(const auto read, config::typed_object<config::NodePool>(object, "NodePool"));
   Pool pool = pool_from(read);
+  pool.manual = is_sized_manually(object);
   if (!pool.group.empty() && !options_.groups) {
     return fail(
         Error{Code::kInvalid, fmt::format("it names the Auto Scaling group {}, and no AWS keys are set", pool.group),

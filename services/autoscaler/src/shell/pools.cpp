@@ -5,6 +5,7 @@
 #include "qm/base/log.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "qm/config/typed.hpp"
+#include "qm/kube/client.hpp"
 
 #include <algorithm>
 
@@ -118,10 +119,21 @@ Pool pool_from(const config::NodePool& from) {
   return p;
 }
 
+bool is_sized_manually(const Json& pool) {
+  return !kube::annotation(pool, words::kScalingGroup).empty() && kube::annotation(pool, kManuallySized) == "true";
+}
+
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths) {
   QM_ASSIGN(const auto read, config::typed_manifests<config::NodePool>(paths));
   std::vector<Pool> pools;
   for (const auto& pool : read) pools.push_back(pool_from(pool));
+  for (const auto& path : paths) {
+    for (const auto& object : config::load_path(path).objects) {
+      const auto pool = std::ranges::find(pools, object.document.name, &Pool::name);
+      if (object.document.kind == "NodePool" && pool != pools.end())
+        pool->manual = is_sized_manually(object.document.content);
+    }
+  }
   QM_TRY(one_pool_for_each_group(pools));
   return pools;
 }

@@ -77,6 +77,7 @@ st::Pool message(const Pool& p) {
   for (const auto& [resource, amount] : p.node_resources) (*row.mutable_node_resources())[resource] = amount;
   if (p.unready_after) row.set_unready_after_us(p.unready_after->count());
   *row.mutable_lifecycle() = message(p.lifecycle);
+  row.set_manual(p.manual);
   return row;
 }
 
@@ -109,6 +110,7 @@ Pool pool_of(const st::Pool& row) {
   if (row.has_expander_priority()) p.expander_priority = row.expander_priority();
   p.node_resources.insert(row.node_resources().begin(), row.node_resources().end());
   if (row.has_unready_after_us()) p.unready_after = Duration(row.unready_after_us());
+  p.manual = row.manual();
   return p;
 }
 
@@ -135,6 +137,7 @@ std::string bytes(const Claim& c) {
   row.set_retry_at_us(us_or_zero(c.retry_at));
   row.set_interrupted(c.interrupted);
   *row.mutable_life() = message(c.life);
+  row.set_owed(c.owed);
   return wire::encode(row);
 }
 
@@ -163,7 +166,50 @@ Claim claim_of(const st::Claim& row) {
   c.life = lifecycle_of(row.life());
   // A row of an earlier release: its node was ready once.
   if (!row.has_life()) c.life.initialized = c.state == ClaimState::kReady || c.state == ClaimState::kDraining;
+  c.owed = row.owed();
   return c;
+}
+
+st::ScalingGroup message(const ScalingGroup& g) {
+  st::ScalingGroup row;
+  row.set_min(g.min);
+  row.set_max(g.max);
+  row.set_desired(g.desired);
+  row.set_warm(g.warm);
+  row.set_failed_at_us(us_or_zero(g.failed_at));
+  row.set_failure(g.failure);
+  for (const auto& m : g.members) {
+    auto* member = row.add_members();
+    member->set_instance(m.instance.value());
+    member->set_lifecycle(m.lifecycle);
+    member->set_scale_in_protected(m.scale_in_protected);
+  }
+  for (const auto& h : g.hooks) {
+    auto* hook = row.add_hooks();
+    hook->set_name(h.name);
+    hook->set_launching(h.launching);
+    hook->set_heartbeat_us(h.heartbeat.count());
+  }
+  return row;
+}
+std::string bytes(const ScalingGroup& g) { return wire::encode(message(g)); }
+
+ScalingGroup scaling_group_of(const st::ScalingGroup& row) {
+  ScalingGroup g{row.min(), row.max(), row.desired(), row.warm(), instant_or_none(row.failed_at_us()), row.failure(),
+                 {},        {}};
+  for (const auto& m : row.members())
+    g.members.push_back({InstanceId(m.instance()), m.lifecycle(), m.scale_in_protected()});
+  for (const auto& h : row.hooks()) g.hooks.push_back({h.name(), h.launching(), Duration(h.heartbeat_us())});
+  return g;
+}
+
+std::string bytes(const HookWait& w) {
+  st::HookWait row;
+  row.set_launching(w.launching);
+  row.set_since_us(micros(w.since));
+  row.set_answered_us(micros(w.answered));
+  row.set_continued(w.continued);
+  return wire::encode(row);
 }
 std::string bytes(const Pool& p) { return wire::encode(message(p)); }
 std::string bytes(const NodeRow& n) {
@@ -463,6 +509,19 @@ std::string demand_bytes(const std::vector<DemandUpdated::Item>& items) {
   return wire::encode(all);
 }
 
+std::string groups_bytes(const std::map<std::string, ScalingGroup>& groups) {
+  st::ScalingGroups all;
+  for (const auto& [name, group] : groups) (*all.mutable_groups())[name] = message(group);
+  return wire::encode(all);
+}
+
+Result<GroupsListed> groups_from_bytes(const std::string& text) {
+  QM_ASSIGN(const auto all, parsed<st::ScalingGroups>(text, "list of Auto Scaling groups"));
+  GroupsListed out;
+  for (const auto& [name, row] : all.groups()) out.groups.emplace(name, scaling_group_of(row));
+  return out;
+}
+
 Result<DemandUpdated> demand_from_bytes(const std::string& text) {
   QM_ASSIGN(const auto all, parsed<st::Demands>(text, "list of demand"));
   DemandUpdated update;
@@ -508,6 +567,8 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.buffers, "buffer", kText, out);
   append(t.overlays, "overlay", kText, out);
   append_changes(t.replicas, out);
+  append(t.scaling_groups, "scaling_group", kText, out);
+  append(t.hook_waits, "hook_wait", kValue, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -576,6 +637,13 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "counter") {
     QM_ASSIGN(const auto m, parsed<st::Number>(value, "counter"));
     t.counters.restore(row.key, m.value());
+  } else if (row.kind == "scaling_group") {
+    QM_ASSIGN(const auto m, parsed<st::ScalingGroup>(value, "Auto Scaling group"));
+    t.scaling_groups.restore(row.key, scaling_group_of(m));
+  } else if (row.kind == "hook_wait") {
+    QM_ASSIGN(const auto m, parsed<st::HookWait>(value, "wait at a lifecycle hook"));
+    t.hook_waits.restore(InstanceId(row.key),
+                         {m.launching(), from_micros(m.since_us()), from_micros(m.answered_us()), m.continued()});
   } else if (row.kind == "group") {
     QM_ASSIGN(const auto m, parsed<st::Number>(value, "group size"));
     t.group_sizes.restore(row.key, m.value());

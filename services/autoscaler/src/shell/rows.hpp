@@ -32,6 +32,9 @@ std::string buffers_bytes(const std::vector<Buffer>& buffers);
 Result<BuffersApplied> buffers_from_bytes(const std::string& bytes);
 std::string overlays_bytes(const std::vector<Overlay>& overlays);
 Result<OverlaysApplied> overlays_from_bytes(const std::string& bytes);
+/// All Auto Scaling groups of pools as the payload of one input.
+std::string groups_bytes(const std::map<std::string, ScalingGroup>& groups);
+Result<GroupsListed> groups_from_bytes(const std::string& bytes);
 
 /// A claim as published in qm.capacity and the API.
 quartermaster::v1::InstanceEvent instance_event(const ClaimName& name, const Claim& claim, const Engine& engine);

@@ -25,8 +25,8 @@ const settings::Table<Settings>& settings_table() {
   static const auto table =
       settings::Table<Settings>{
           {"driver",
-           choice<Driver>({{"ec2", Driver::kEc2}, {"karpenter", Driver::kKarpenter}},
-                          "ec2, or karpenter where Karpenter launches NodeClaims"),
+           choice<Driver>({{"ec2", Driver::kEc2}, {"karpenter", Driver::kKarpenter}, {"none", Driver::kNone}},
+                          "ec2, karpenter where Karpenter launches NodeClaims, or none in an on-premises cluster"),
            at(cluster, &ClusterSettings::driver), "Controller that launches instances."},
           {"aws", text("the URL of an endpoint"), at(&Settings::aws),
            "Endpoint of all AWS services but STS instead of those that the environment names."},

@@ -1,3 +1,4 @@
+#include "qm/autoscaler/group_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 
@@ -5,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace qm::autoscaler {
@@ -33,7 +35,7 @@ struct CloudWatch::Impl {
   bool poked = false;
   std::mutex mutex;
   std::condition_variable_any wake;
-  std::string last_instances, last_prices;
+  std::string last_instances, last_prices, last_groups;
   std::atomic<std::uint64_t> looks = 0;
   std::map<std::string, Instant> seen_stopped;  // when it was first seen stopped, if the cloud does not report the time
   std::jthread thread;
@@ -45,6 +47,26 @@ struct CloudWatch::Impl {
     in.bytes = std::move(bytes);
     // A full mailbox is temporary; the observation is still the newest.
     while (!stop.stop_requested() && !host.submit(in)) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+
+  // Before the instances: what a group does with one decides what its disappearance means.
+  void look_at_groups(const std::stop_token& stop) {
+    if (options.groups == nullptr) return;
+    std::set<std::string> named;
+    host.read([&](const service::Shell& shell) {
+      for (const auto& [name, pool] : engine_of(shell).tables().pools) named.insert(pool.group);
+    });
+    named.erase("");
+    const auto seen = options.groups->look(named);
+    if (!seen) {
+      log::warn("Auto Scaling groups cannot be read", {{"error", seen.error().to_string()}});
+      return;
+    }
+    if (seen->empty() && last_groups.empty()) return;  // there were none before
+    auto in = groups_input(*seen);
+    if (in.bytes == last_groups) return;
+    last_groups = in.bytes;
+    submit_input("groups", std::move(in.bytes), stop);
   }
 
   void look_at_instances(const std::stop_token& stop) {
@@ -64,6 +86,7 @@ struct CloudWatch::Impl {
         const auto it = i.tags.find(std::string(key));
         return it == i.tags.end() ? std::string() : it->second;
       };
+      if (options.groups != nullptr && options.groups->is_warm(i.id)) continue;
       if (options.groups_only && tag("aws:autoscaling:groupName").empty()) continue;
       // Claims of another cluster in the same account may have the same names: its instances are only reported.
       const std::string owner = tag(kOwnerTag);
@@ -156,6 +179,7 @@ struct CloudWatch::Impl {
         const std::scoped_lock lock(mutex);
         poked = false;
       }
+      look_at_groups(stop);
       look_at_instances(stop);
       if (clock.now() >= prices_at && look_at_prices(stop)) prices_at = clock.now() + 10 * period;
       const Instant next = clock.now() + period;
@@ -175,6 +199,7 @@ CloudWatch::CloudWatch(service::Host& host, cloud::Aws& aws, const DomainClock& 
     : impl_(std::make_unique<Impl>(host, aws, clock, std::move(options))) {}
 CloudWatch::~CloudWatch() { stop(); }
 void CloudWatch::look() {
+  impl_->look_at_groups({});
   impl_->look_at_instances({});
   (void)impl_->look_at_prices({});
 }

@@ -45,6 +45,14 @@ service::Input daemon_sets_input(const std::vector<PodSet>& sets) {
   return in;
 }
 
+service::Input groups_input(const std::map<std::string, ScalingGroup>& groups) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "groups";
+  in.bytes = groups_bytes(groups);
+  return in;
+}
+
 service::Input pools_input(const std::vector<Pool>& pools) {
   service::Input in;
   in.source = service::Source::kWatch;

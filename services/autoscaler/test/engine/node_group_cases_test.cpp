@@ -168,5 +168,22 @@ TEST(NodeGroups, AResourceOfTheGroupsTagsCountsForScaleFromZero) {
             "");
 }
 
+// An on-premises cluster.
+TEST(NodeGroups, WithoutACloudTheReasonIsNoProvider) {
+  Options options;
+  options.provider = false;
+  Script script(options);
+  EXPECT_EQ(script.run(R"(
+    pool p types=a8
+    pool q types=a8 replicas=2
+    want w/1 1x8
+  )"),
+            "");
+  const auto lines = script.engine().explain(script.now());
+  ASSERT_EQ(lines.size(), 2U);
+  for (const auto& line : lines)
+    EXPECT_NE(line.find("no-provider: the cluster has no cloud"), std::string::npos) << line;
+}
+
 }  // namespace node_group_cases_test
 }  // namespace qm::autoscaler::testing

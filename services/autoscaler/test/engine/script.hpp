@@ -10,7 +10,7 @@ namespace qm::autoscaler::testing {
 /// Runs a text table against an engine: a command a line, "=> ..." lines for its expected output.
 ///
 ///   pool gpu types=h8,a8 markets=od,spot weight=9 zones=z1 gpus=16 cpu=64 after=60 never label=k=v taint=k group=asg
-///                            priority=50 unready-after=60 has=aws.amazon.com/neuron=16
+///                            priority=50 unready-after=60 manual has=aws.amazon.com/neuron=16
 ///                            not-zones=z3 nodes=4 replicas=2 unready=why rule=k=a,b (In) rule=k!=a (NotIn) rule=k (Exists) rule=k>=2
 ///   pool-gone gpu            the catalog: g1 (1 GPU, 1 USD/h), g4 (4, 5 USD/h), a8 (8 A100, 40), h8 (8 H100, 90);
 ///                            16 CPUs and 64 GiB for each GPU
@@ -29,6 +29,7 @@ namespace qm::autoscaler::testing {
 ///   terminate-refused gpu-00001 why |
 ///   terminate-busy gpu-00001
 ///   group-refused asg 2 why      2 = the instances that it launches anyway
+///   group-seen asg desired=2 warm=1 failed=why hook=terminate:600 i-1=Terminating:Wait
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
 ///   runs w/1 n1 n2 | released w/1 | ended w
 ///   workload w saves [interval=60] [expected=5] [quorum=1] [type=training] [hours=48]
@@ -72,6 +73,7 @@ class Script {
   std::vector<PodSet> daemon_sets_;
   std::map<WorkloadUid, DemandUpdated::Item> demand_;
   std::map<InstanceId, InstanceFact> cloud_;
+  std::map<std::string, ScalingGroup> groups_;
   bool show_claims_ = false;
   std::string broken_;
 };

@@ -156,6 +156,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "after") p.consolidate_after = secs(value);
       if (key == "priority") p.expander_priority = std::stol(value);
       if (key == "unready-after") p.unready_after = secs(value);
+      if (key == "manual") p.manual = true;
       if (key == "has") p.node_resources[key_value(value).first] = std::stol(key_value(value).second);
       if (key == "never") p.consolidate_empty = false;
       if (key == "group") p.group = value;
@@ -306,6 +307,28 @@ std::vector<Command> Script::parse(const std::string& line) {
     return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), "no capacity", kScopes.at(words.at(2))}};
   }
   if (verb == "unknown") return {LaunchEnded{ClaimName(words.at(1)), InstanceId(), rest(2), Refusal::kLaunch}};
+  if (verb == "group-seen") {
+    ScalingGroup group;
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      const auto [key, value] = key_value(words[i]);
+      if (key == "desired") {
+        group.desired = std::stol(value);
+      } else if (key == "warm") {
+        group.warm = std::stol(value);
+      } else if (key == "failed") {
+        group.failed_at = now_;
+        group.failure = value;
+      } else if (key == "hook") {  // hook=launch:600 or hook=terminate:600
+        const auto parts = split(value, ':');
+        group.hooks.push_back({parts.at(0) + "-hook", parts.at(0) == "launch", secs(parts.at(1))});
+      } else {
+        group.members.push_back({InstanceId(key), value});
+      }
+    }
+    std::ranges::sort(group.members);
+    groups_[words.at(1)] = group;
+    return {GroupsListed{groups_}};
+  }
   if (verb == "group-refused") return {GroupRefused{words.at(1), rest(3), std::stol(words.at(2))}};
   if (verb == "terminate-busy") return {TerminateEnded{ClaimName(words.at(1)), "work landed", true}};
   if (verb == "owner") {  // owner NS OWNER ... : all of them; * = namespaces that name none
@@ -499,6 +522,8 @@ std::vector<std::string> Script::render(const Output& out) const {
     mark_changed(fmt::format("terminate {} {}{}", t.claim, t.instance, t.group.empty() ? "" : " in " + t.group));
   }
   for (const auto& g : out.groups) mark_changed(fmt::format("group {} {}", g.group, g.size));
+  for (const auto& h : out.hooks)
+    mark_changed(fmt::format("{} {} {}", h.done ? "continue" : "heartbeat", h.instance, h.hook));
   for (auto& line : lines) line = trimmed(line);
   return lines;
 }

@@ -103,6 +103,27 @@ TEST(GroupExecutor, TerminatesAnInstanceThroughItsGroupOnce) {
   EXPECT_TRUE(busy.error().retryable());
 }
 
+TEST(GroupExecutor, ContinuesAnInstanceAtAHookOrProlongsItsWait) {
+  GroupRig rig;
+  rig.ec2.set("CompleteLifecycleAction", "<R/>");
+  rig.ec2.set("RecordLifecycleActionHeartbeat", "<R/>");
+  const auto answer = [](bool done) {
+    const Json payload = Json::object({{"group", "gpus"}, {"hook", "drain"}, {"instance", "i-1"}, {"done", done}});
+    return store::IntentRow{"hook/i-1/1", "group.hook", "hook/i-1", 0, payload.dump()};
+  };
+  rig.run(answer(false));
+  rig.run(answer(true));
+  EXPECT_EQ(rig.ec2.count("RecordLifecycleActionHeartbeat"), 1);
+  ASSERT_EQ(rig.ec2.count("CompleteLifecycleAction"), 1);
+  EXPECT_NE(rig.ec2.bodies.back().find("LifecycleActionResult=CONTINUE"), std::string::npos);
+  rig.ec2.errors["CompleteLifecycleAction"] = "ValidationError";
+  EXPECT_TRUE(rig.executor.execute(answer(true))) << "it does not wait anymore";
+  rig.ec2.errors["CompleteLifecycleAction"] = "Unavailable";
+  const auto away = rig.executor.execute(answer(true));
+  ASSERT_FALSE(away);
+  EXPECT_TRUE(away.error().retryable());
+}
+
 TEST(GroupExecutor, NamesTheClaimAndTheGroupWhenItGivesUp) {
   GroupRig rig;
   const Error error{Code::kUnavailable, "away", {}, {}};

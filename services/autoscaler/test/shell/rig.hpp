@@ -14,13 +14,20 @@ namespace qm::autoscaler::testing {
 /// are read and patched; a list of pods.
 class NodeClaims {
  public:
-  NodeClaims() : server_({}, [this](const http::Request& r) { return answer(r); }) { EXPECT_TRUE(server_.start()); }
+  NodeClaims()
+      : server_({}, [this](const http::Request& r) {
+          auto out = answer(r);
+          return std::exchange(lose_next, false) ? http::json(503, "{}") : std::move(out);
+        }) {
+    EXPECT_TRUE(server_.start());
+  }
   ~NodeClaims() { server_.stop(); }
   [[nodiscard]] std::string origin() const { return "http://127.0.0.1:" + std::to_string(server_.port()); }
   std::map<std::string, Json> objects;
   std::map<std::string, Json> nodes;
   Json pods = Json::array();
   std::vector<std::string> asked_pods;
+  bool lose_next = false;                                       ///< the next call is executed, and its response is lost
   std::vector<std::string> evicted;                             ///< "namespace/name"
   int status = 0;                                               ///< if set, the status of every response
   std::string reason = "Unavailable", message = "Unavailable";  ///< of that response

@@ -83,6 +83,24 @@ struct AutoScalingGroup {
   };
   std::vector<Member> instances;
   std::map<std::string, std::string> tags;
+  std::vector<std::string> zones;
+  std::vector<std::string> instance_types;  ///< of a mixed instances policy, in its order; empty = there is none
+  int on_demand_base = 0;                   ///< of the policy: instances that are on-demand in any case
+  int on_demand_percent = -1;               ///< of the policy: the share of on-demand above them; -1 = there is none
+};
+
+struct LifecycleHook {
+  std::string name;
+  bool launching = false;  ///< else terminating
+  std::chrono::seconds heartbeat{3600};
+};
+
+/// A launch or termination by an Auto Scaling group.
+struct ScalingActivity {
+  std::string status;       ///< "InProgress", "Successful", "Failed", "Cancelled", ...
+  std::string description;  ///< "Launching a new EC2 instance ..."
+  std::string message;      ///< why it failed
+  Instant start{};
 };
 
 struct NewGroup {
@@ -154,6 +172,15 @@ class Aws {
   Status create_group(const NewGroup& group);
   Status set_desired_capacity(const std::string& group, int desired);
   Status terminate_in_group(const std::string& instance_id, bool decrement_desired);
+  Result<std::vector<LifecycleHook>> describe_lifecycle_hooks(const std::string& group);
+  /// The newest first, of the last six weeks.
+  Result<std::vector<ScalingActivity>> describe_scaling_activities(const std::string& group);
+  /// The ids of the instances of the group's warm pool; none without one.
+  Result<std::vector<std::string>> describe_warm_pool(const std::string& group);
+  /// The instance goes on. Fails with kInvalid if it does not wait at the hook.
+  Status complete_lifecycle_action(const std::string& group, const std::string& hook, const std::string& instance);
+  /// The wait is prolonged by the timeout of the hook. Fails as complete_lifecycle_action.
+  Status record_lifecycle_heartbeat(const std::string& group, const std::string& hook, const std::string& instance);
   Result<std::string> create_queue(const std::string& name);
   Status send_message(const std::string& queue_url, const std::string& body);
   /// Waits up to `wait_seconds` (0 to 20) of the service's time for a first message; at most 10 messages.

@@ -44,12 +44,16 @@ struct NodesFlag {
 /// Fails    kInvalid: not three parts, a bound that is no number, min > max, or no name.
 [[nodiscard]] Result<NodesFlag> nodes_flag(std::string_view text);
 
+/// The tags of "asg:tag=KEY[=VALUE],..."; an empty value is any value.
+///
+/// Fails    kInvalid: another form, or a tag without a key.
+[[nodiscard]] Result<std::map<std::string, std::string>> discovery_flag(std::string_view text);
+
 /// The configuration of a Cluster Autoscaler by its flags.
 struct Flags {
   std::string cloud_provider;
   std::vector<NodesFlag> nodes;
-  /// Tags of the groups to discover: "asg:tag=KEY[=VALUE],..."; all must match.
-  std::vector<std::map<std::string, std::string>> discovery;
+  std::vector<std::string> discovery;  ///< each as given; see discovery_flag
   std::vector<std::string> expanders{"least-waste"};
   bool balance_similar = false;
   ScaleDown scale_down;

@@ -32,6 +32,9 @@ struct Imported {
   std::vector<std::string> notes;
 };
 
+/// The name of the group with the letters of a Kubernetes name: "h100-training" of "H100_Training".
+[[nodiscard]] std::string object_name(std::string_view name);
+
 /// The NodePool (karpenter.sh/v1) with the same nodes. A type of EC2 is named; of another provider the requirements name
 /// the GPU model and the number of GPUs, so that the pool is the same on every cloud.
 ///

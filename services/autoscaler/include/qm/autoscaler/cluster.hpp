@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/autoscaler/capacity_objects.hpp"
+#include "qm/autoscaler/group_watch.hpp"
 #include "qm/autoscaler/node_groups.hpp"
 #include "qm/autoscaler/node_lifecycle.hpp"
 #include "qm/autoscaler/node_watch.hpp"
@@ -172,6 +173,7 @@ class Cluster {
     std::function<void()> on_node_claims;  ///< called when NodeClaims have changed, or a node was added: poll the cloud
     NodeGroupSettings groups;
     const PriorityWatch* priorities = nullptr;  ///< if set, pools are ranked by it
+    const GroupWatch* discovered = nullptr;     ///< if set, its groups are pools
   };
   Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options);
   ~Cluster();
@@ -190,6 +192,7 @@ class Cluster {
   void publish_pools(const std::stop_token& stop);
   void publish_capacity_objects(const std::stop_token& stop);
   void write_status();
+  [[nodiscard]] bool add_discovered(std::vector<Pool>& pools) const;
   void report();
 
   service::Host& host_;

@@ -8,6 +8,7 @@
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -45,7 +46,8 @@ struct Pool {
   std::optional<std::int64_t> expander_priority;       ///< of its group; nullopt: no expression matches its name
   std::map<std::string, std::int64_t> node_resources;  ///< of each node, in addition to those of its type
   std::optional<Duration> unready_after;  ///< an empty node that is not ready is terminated after this time
-  std::string not_ready;                  ///< why nothing is launched from it, with field and key; empty = it is ready
+  bool manual = false;  ///< an operator sets the size of its group: nothing is launched from it, and nothing terminated
+  std::string not_ready;  ///< why nothing is launched from it, with field and key; empty = it is ready
   PoolLifecycle lifecycle;
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
@@ -204,6 +206,37 @@ struct GroupRefused {
   std::int64_t granted = 0;  ///< instances that it has or launches anyway; the newest claims beyond them fail
 };
 
+/// One Auto Scaling group as the cloud describes it.
+struct ScalingGroup {
+  struct Member {
+    InstanceId instance;
+    std::string lifecycle;            ///< "InService", "Pending:Wait", "Terminating", ...
+    bool scale_in_protected = false;  ///< the group may not choose it
+    friend auto operator<=>(const Member&, const Member&) = default;
+  };
+  struct Hook {
+    std::string name;
+    bool launching = false;  ///< else terminating
+    Duration heartbeat{0};   ///< its timeout
+    friend auto operator<=>(const Hook&, const Hook&) = default;
+  };
+  std::int64_t min = 0, max = 0, desired = 0;
+  std::int64_t warm = 0;             ///< instances of its warm pool, which are not among the members
+  std::optional<Instant> failed_at;  ///< when its latest launch failed
+  std::string failure;               ///< with the reason of the cloud
+  std::vector<Member> members;       ///< by instance
+  std::vector<Hook> hooks;
+  [[nodiscard]] const Member* member(const InstanceId& instance) const {
+    const auto it = std::ranges::lower_bound(members, instance, {}, &Member::instance);
+    return it == members.end() || it->instance != instance ? nullptr : &*it;
+  }
+  friend auto operator<=>(const ScalingGroup&, const ScalingGroup&) = default;
+};
+/// The groups of all pools that have one, always complete.
+struct GroupsListed {
+  std::map<std::string, ScalingGroup> groups;
+};
+
 /// Placement requires a checkpoint and then the eviction of an attempt; `node` is the node that it needs.
 struct SaveRequested {
   AttemptId id;
@@ -233,6 +266,6 @@ using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed,
                              AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
                              LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated,
                              InstanceNoticeUpdated, NodeDetailsUpdated, BuffersApplied, OverlaysApplied, ScalerUpdated,
-                             ScalersListed, ReplicasObserved, ReplicasChanged>;
+                             ScalersListed, ReplicasObserved, ReplicasChanged, GroupsListed>;
 
 }  // namespace qm::autoscaler

@@ -38,11 +38,14 @@ struct Options {
   double rebalance_probability = 0.5;  ///< assumed: of an interruption before the next save, after a recommendation
   Duration drift_pause = std::chrono::minutes(1);  ///< of a NodePool after a failed replacement; doubles to an hour
   Duration fault_memory = std::chrono::hours(1);   ///< of a type and image whose instances did not become ready
-  bool node_details = false;      ///< a claim is ready only once the details of its node show that it is initialized
+  bool node_details = false;  ///< a claim is ready only once the details of its node show that it is initialized
+  Duration group_drain = std::chrono::minutes(30);  ///< at most, of a node whose group terminates its instance
+  Duration warm_boot = std::chrono::minutes(1);     ///< expected instead of `boot` for instances of a warm pool
   bool strict_min_values = true;  ///< a launch without the minValues of its NodePool: refused, or allowed and reported
   Money node_price{};             ///< per hour, added to the price of each instance where launches are compared
   std::vector<Expander> expanders;     ///< choose among the NodePools that fit; empty: the order of weights
   bool balance_similar_pools = false;  ///< of similar NodePools the one with the fewest instances is used
+  bool provider = true;                ///< false: no cloud, so that nothing can be launched
   Reliability reliability = Reliability::kByPrice;  ///< decides which capacity types a workload may use
   Duration scale_down_delay{0};                     ///< after a launch no empty node is terminated for this time
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
@@ -116,6 +119,14 @@ struct GroupIntent {
   std::int64_t number = 0;  ///< number of the request; a retry has a new one
 };
 
+/// The answer to a lifecycle hook of a group for one instance.
+struct HookIntent {
+  std::string group, hook;
+  InstanceId instance;
+  bool done = false;        ///< the instance continues; else the wait is prolonged by a heartbeat
+  std::int64_t number = 0;  ///< of the answer
+};
+
 struct Output {
   std::vector<InstanceEvent> instances;
   std::vector<PromiseEvent> promises;
@@ -128,6 +139,7 @@ struct Output {
   std::vector<TerminateIntent> terminations;
   std::vector<GroupIntent> groups;
   ReplicaOutput replicas;
+  std::vector<HookIntent> hooks;
   std::optional<Instant> wake_at;
 };
 
@@ -161,7 +173,9 @@ struct EngineParts;
 ///          of this cluster without a claim is adopted: it is used, or terminated as an empty one. Others are
 ///          reported.
 /// Group    of a pool with an Auto Scaling group, claims are not launched one by one: the group's size
-///          is set to the number of claims, and its instances are matched to them, oldest first, as they appear.
+///          is set to the number of claims, and its instances are matched to them, oldest first, as they appear. A launch
+///          that is given up still counts until the cloud confirms that it fails. An instance that the group terminates on
+///          its own is drained, and the replacement is matched as any instance.
 /// Notice   the node is drained; gangs that can save get a checkpoint order (every node of the gang), the others are
 ///          evicted at once; acknowledgements from all nodes, or the deadline, evict them with the step that all have
 ///          saved. The same applies to a gang for which placement requests a checkpoint and an eviction.

@@ -20,6 +20,7 @@ struct NodeGroupSettings {
   Duration delay_after_add{0};
   Duration unready{0};  ///< 0 = as an empty node that is ready
   bool skip_system_pods = true;
+  std::string discovery;  ///< "asg:tag=KEY[=VALUE],..."; empty = only groups that NodePools name
   Reliability reliability = Reliability::kByPrice;
 
   [[nodiscard]] SystemPods system_pods() const {
@@ -28,6 +29,8 @@ struct NodeGroupSettings {
   [[nodiscard]] bool by_priority() const { return std::ranges::find(expanders, "priority") != expanders.end(); }
 };
 [[nodiscard]] const settings::Table<NodeGroupSettings>& node_group_settings();
+/// The tags of the setting; none without it.
+[[nodiscard]] std::vector<std::map<std::string, std::string>> discovery_of(const NodeGroupSettings& settings);
 /// Sets the options of the engine.
 void apply(const NodeGroupSettings& settings, Options& options);
 

@@ -22,7 +22,13 @@ struct NodePool;
 namespace qm::autoscaler {
 
 /// What launches instances for NodeClaims: the EC2 driver, or a live Karpenter that watches them.
-enum class Driver { kEc2, kKarpenter };
+enum class Driver {
+  kEc2,
+  kKarpenter,
+  kNone,  ///< an on-premises cluster: nothing can be launched
+};
+
+class GroupWatch;
 
 /// The codec of the autoscaler: topics, observations of the cloud and the cluster, and outcomes to commands; outputs
 /// to events and intents. `alone`: there is no placement service, so the autoscaler cordons nodes. With the EC2 driver
@@ -49,10 +55,16 @@ std::vector<InstanceType> catalog_types();
 /// A NodePool in the engine's form. Types that the catalog does not have are omitted with a warning in the log. With a
 /// requirement that cannot act the pool is not ready: the reason is in the log and in `not_ready`.
 Pool pool_from(const config::NodePool& pool);
+/// On a NodePool with an Auto Scaling group: "true" if an operator sets the size of the group.
+inline constexpr std::string_view kManuallySized = "quartermaster.dev/manually-sized";
+/// Whether an operator sets the size of the group of the NodePool object.
+[[nodiscard]] bool is_sized_manually(const Json& pool);
 /// kInvalid if two pools name the same Auto Scaling group.
 Status one_pool_for_each_group(std::span<const Pool> pools);
 /// The NodePools of the files at `paths`; kInvalid has file, line, field and remedy.
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths);
+/// The input with all Auto Scaling groups of pools.
+service::Input groups_input(const std::map<std::string, ScalingGroup>& groups);
 /// The input with all DaemonSets.
 service::Input daemon_sets_input(const std::vector<PodSet>& sets);
 /// The input that applies all existing pools; a missing pool is deleted.
@@ -96,8 +108,10 @@ class Executor final : public service::Executor {
   void show_launched(const std::string& claim, const cloud::Instance& instance);
   Status terminate_all(const std::vector<std::string>& instances);
   Result<service::Outcome> terminate(const store::IntentRow& intent);
+  Status terminate_by_id(const std::string& instance);
   Status terminate_in_group(const std::string& group, const std::string& instance);
   Result<service::Outcome> size_group(const store::IntentRow& intent);
+  Result<service::Outcome> answer_hook(const store::IntentRow& intent);  // group_hooks.cpp
   Result<service::Outcome> cordon(const store::IntentRow& intent);
   kube::Client& kube_;
   cloud::Aws& aws_;
@@ -111,8 +125,9 @@ class Executor final : public service::Executor {
 struct CloudWatchOptions {
   std::string shard;
   Duration period = std::chrono::seconds(10);
-  bool ask = true;           ///< false: there is no cloud to poll, only `also`
-  bool groups_only = false;  ///< of the cloud's instances only those of Auto Scaling groups
+  bool ask = true;               ///< false: there is no cloud to poll, only `also`
+  GroupWatch* groups = nullptr;  ///< if set, of the Auto Scaling groups
+  bool groups_only = false;      ///< of the cloud's instances only those of Auto Scaling groups
   /// Further instances, in the format of the poll; nullopt = they are not known yet, and nothing is submitted.
   std::function<std::optional<std::vector<Json>>()> also = {};
 };

@@ -36,6 +36,8 @@ struct Claim {
   WorkloadUid for_uid;                   ///< the gang that it was launched for
   std::string group;                     ///< its Auto Scaling group, which launches and terminates it; empty = none
   std::string reason;
+  /// It was given up without an instance, and the cloud has not confirmed that its group will not launch it.
+  bool owed = false;
   Labels labels;                    ///< of its node by the pool's rules, in addition to the pool's own
   std::string launch;               ///< the launch of its gang, which succeeds as a whole; empty = it is launched alone
   bool rolled_back = false;         ///< the launch of its gang failed
@@ -168,6 +170,15 @@ struct OwnerRow {
   friend auto operator<=>(const OwnerRow&, const OwnerRow&) = default;
 };
 
+/// An instance that waits at a lifecycle hook of its group.
+struct HookWait {
+  bool launching = false;  ///< else terminating
+  Instant since{};
+  Instant answered{};      ///< the last heartbeat
+  bool continued = false;  ///< it was told to continue
+  friend auto operator<=>(const HookWait&, const HookWait&) = default;
+};
+
 /// The complete state of the engine.
 struct Tables {
   Table<std::string, Pool> pools;
@@ -184,7 +195,9 @@ struct Tables {
   Table<std::string, std::int64_t> counters;                         ///< "claim" -> last assigned number
   Table<std::string, std::int64_t> group_sizes;                      ///< Auto Scaling group -> last requested size
   Table<std::string, PodSet> daemon_sets;
-  Table<InstanceId, Claim> unclaimed;   ///< instances of launches that have not ended, by which claims are matched then
+  Table<InstanceId, Claim> unclaimed;  ///< instances of launches that have not ended, by which claims are matched then
+  Table<std::string, ScalingGroup> scaling_groups;  ///< as the cloud describes them
+  Table<InstanceId, HookWait> hook_waits;
   Table<std::string, OwnerRow> owners;  ///< of namespaces that name one; others: ""; none = this autoscaler
   Table<WorkloadUid, CheckpointRow> checkpoints;
   Table<AttemptId, ScheduleRow> schedules;

@@ -90,7 +90,8 @@ DisruptionProblem Disruptions::problem(Instant now, std::vector<ClaimName>& name
   const bool delayed = delayed_until && now < *delayed_until;
   const auto planned = facts_.planned();
   for (const auto& [name, c] : tables_.claims) {
-    if (!is_disruptable(c) || !c.life.initialized || !tables_.pools.contains(c.pool) || facts_.node_of(c) == nullptr)
+    const Pool* pool = tables_.pools.find(c.pool);
+    if (!is_disruptable(c) || !c.life.initialized || pool == nullptr || pool->manual || facts_.node_of(c) == nullptr)
       continue;
     out.nodes.push_back(node_of(name, c));
     out.nodes.back().reserved = planned.contains(name) || state_.headroom.contains(name) || awaits_pods(c, now);

@@ -1,7 +1,10 @@
 // Pools whose instances an Auto Scaling group launches: the autoscaler sets the size, the group launches and reports
 // the instances.
 //
-//   size of the group = claims of its pool that are to be launched or to stay  (a level, so nothing is counted twice)
+//   size of the group = instances of its pool that are to stay + launches that are still open (a level, so nothing is
+//                       counted twice)
+//   an open launch that is given up remains open until the cloud confirms that it fails: a smaller size could meet the
+//   instance on its way, and the group would choose the instance to terminate
 //   an instance of the group without a claim = the oldest claim without one    (else it is adopted unchanged)
 //   a termination goes through the group, which would replace the instance otherwise
 #include "instances/groups.hpp"
@@ -9,15 +12,50 @@
 #include <algorithm>
 
 namespace qm::autoscaler {
-void Groups::size_groups() {
-  std::map<std::string, std::int64_t> sizes;
+
+bool is_leaving(const Tables& tables, const Claim& c) {
+  if (c.group.empty() || c.instance.empty()) return false;
+  const ScalingGroup* group = tables.scaling_groups.find(c.group);
+  const auto* member = group == nullptr ? nullptr : group->member(c.instance);
+  return member != nullptr && member->lifecycle.starts_with("Terminating");
+}
+
+// A rebalance of zones launches the replacement first, and terminates the other instance a moment later.
+bool Groups::is_recent(const ClaimName& name, const Claim& c) const {
+  return name.value() == c.instance.value() && c.state == ClaimState::kLaunched &&
+         tables_.scaling_groups.contains(c.group) && state_.now < c.changed + options_.settle;
+}
+
+std::optional<Instant> Groups::next_recent() const {
+  std::optional<Instant> next;
+  for (const auto& [name, c] : tables_.claims) {
+    if (is_recent(name, c)) next = std::min(next.value_or(c.changed + options_.settle), c.changed + options_.settle);
+  }
+  return next;
+}
+
+std::map<std::string, GroupCount> Groups::counts() const {
+  std::map<std::string, GroupCount> out;
   for (const auto& [name, pool] : tables_.pools) {
-    if (!pool.group.empty()) sizes.emplace(pool.group, 0);
+    if (!pool.group.empty() && !pool.manual) out.emplace(pool.group, GroupCount{});
   }
   for (const auto& [name, c] : tables_.claims) {
-    if (const auto it = sizes.find(c.group); it != sizes.end() && counts_in_group(c)) ++it->second;
+    const auto it = out.find(c.group);
+    if (it == out.end()) continue;
+    if (c.owed) ++it->second.owed;
+    if (!counts_in_group(c) || is_leaving(tables_, c)) continue;
+    ++(c.instance.empty() ? it->second.requested : it->second.instances);
+    if (is_recent(name, c)) ++it->second.recent;
   }
-  for (const auto& [group, size] : sizes) {
+  return out;
+}
+
+void Groups::size_groups() {
+  const auto sizes = counts();
+  for (const auto& [group, count] : sizes) {
+    std::int64_t size = count.instances + count.open();
+    if (const ScalingGroup* row = tables_.scaling_groups.find(group); row != nullptr && row->desired < size)
+      size -= std::min(count.recent, size - row->desired);
     const std::int64_t* asked = tables_.group_sizes.find(group);
     if (asked == nullptr ? size == 0 : *asked == size) continue;  // nothing is known yet of a group that is new
     tables_.group_sizes.insert(group, size);

@@ -26,6 +26,9 @@ void Retirement::join_nodes() {
   for (const auto& name : left) claims_.enter(name, ClaimState::kLaunched, "its node was deleted");
 }
 
+// Without its pool the size of the group is not set anymore.
+bool Retirement::is_owed(const Claim& c) const { return c.owed && facts_.pool_of_group(c.group) != nullptr; }
+
 void Retirement::time_out() {
   std::vector<ClaimName> late, again, lost, over;
   for (const auto& [name, c] : tables_.claims) {
@@ -40,7 +43,7 @@ void Retirement::time_out() {
           again.push_back(name);
         break;
       case ClaimState::kFailed:
-        if (c.changed + options_.failed_memory <= state_.now) over.push_back(name);
+        if (c.changed + options_.failed_memory <= state_.now && !is_owed(c)) over.push_back(name);
         break;
       case ClaimState::kGone:
         if (c.changed + options_.gone_memory <= state_.now) over.push_back(name);
@@ -54,10 +57,11 @@ void Retirement::time_out() {
   }
   for (const auto& name : late) {
     // Without an instance the launch is still being retried; if it succeeds later, the claim is used again.
-    // A group retries for ever, so its size is reduced by one.
+    // A group retries for ever; it becomes smaller once the cloud confirms that the launch fails.
     const Claim& c = *tables_.claims.find(name);
     if (c.instance.empty() && !c.group.empty()) {
       claims_.give_up(name, fmt::format("the group {} did not launch it in time", c.group));
+      tables_.claims.edit(name).owed = true;
     } else if (c.instance.empty()) {
       claims_.enter(name, ClaimState::kFailed, "not launched in time");
     } else {
@@ -148,7 +152,8 @@ void Retirement::retire_surplus() {
     const Claim& c = *tables_.claims.find(name);
     const NodeRow& node = *facts_.node_of(c);  // join_nodes handled claims without a node
     if (node.taken_at) continue;
-    const bool over = !tables_.pools.contains(c.pool) || surplus.contains(name);
+    const Pool* pool = tables_.pools.find(c.pool);
+    const bool over = pool == nullptr || (!pool->manual && surplus.contains(name));
     const bool idle = node.pods == 0 && facts_.scales_somewhere() && over && !planned.contains(name);
     if (!idle && !node.broken) continue;
     const std::string reason = node.broken ? "Unhealthy" : "Empty";

@@ -28,6 +28,8 @@ class Retirement {
   void retire_surplus();
 
  private:
+  /// Whether the group may still launch the claim that was given up.
+  [[nodiscard]] bool is_owed(const Claim& c) const;
   [[nodiscard]] std::string late_because(const Claim& claim) const;
   void remember_fault(const Claim& claim, const std::string& reason);
 

@@ -186,6 +186,8 @@ Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& 
     return Provided::kLater;
   }
   Plan plan = new_plan(item.id.uid);
+  const ScalingGroup* group = tables_.scaling_groups.find(offer->pool->group);
+  if (group != nullptr && offer->nodes <= group->warm) plan.ready_by = state_.now + options_.warm_boot;
   fit.settle(plan, step.capacities);
   const auto in_room = std::accumulate(item.room.begin(), item.room.end(), std::int64_t{0});
   const std::string room = in_room == 0 ? "" : fmt::format("; {} of its pods fit running nodes", in_room);

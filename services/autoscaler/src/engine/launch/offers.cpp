@@ -14,6 +14,9 @@
 namespace qm::autoscaler {
 namespace {
 
+constexpr const char* kNoProvider =
+    "no-provider: the cluster has no cloud that launches instances (driver=none); add nodes, or end other workloads";
+
 template <typename T>
 bool contains(const std::vector<T>& list, const T& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
@@ -167,7 +170,7 @@ std::string Offers::no_type(const std::vector<PodSet>& sets, const std::vector<c
 std::vector<const Pool*> Offers::pools_in_order() const {
   std::vector<const Pool*> pools;
   for (const auto& [name, pool] : tables_.pools) {
-    if (!pool.is_static() && pool.not_ready.empty()) pools.push_back(&pool);
+    if (!pool.is_static() && !pool.manual && pool.not_ready.empty()) pools.push_back(&pool);
   }
   std::ranges::sort(
       pools, [](const Pool* a, const Pool* b) { return std::tie(b->weight, b->name) < std::tie(a->weight, a->name); });
@@ -186,9 +189,9 @@ std::string Offers::unready_pools() const {
 std::string Offers::no_pool() const {
   if (tables_.pools.size() == 0) return "no NodePool is configured";
   for (const auto& [name, pool] : tables_.pools) {
-    if (!pool.is_static()) return fmt::format("NodePool {} is not ready: {}", name, pool.not_ready);
+    if (!pool.is_static() && !pool.manual) return fmt::format("NodePool {} is not ready: {}", name, pool.not_ready);
   }
-  return "each NodePool is static: spec.replicas is set";
+  return "each NodePool is static (spec.replicas) or sized manually";
 }
 
 // "3 of KEY, and 2 types that fit have it" for the first label of which the fitting types have too few values.
@@ -226,6 +229,10 @@ Alternative Offers::alternative(const Offering& offering, std::int64_t nano_usd_
 
 std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
                                       std::string* why, const std::string& zone) const {
+  if (!options_.provider) {
+    if (why != nullptr) *why = kNoProvider;
+    return std::nullopt;
+  }
   const std::vector<const Pool*> pools = pools_in_order();
   bool fits = false, large = false, blocked = false, zoneless = false;
   std::string faulty;  ///< why a type that fits is not launched again
@@ -317,6 +324,10 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
 std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why,
                                               const InstanceType* at_least) const {
   std::optional<Offer> best;
+  if (!options_.provider) {
+    if (why != nullptr) *why = kNoProvider;
+    return best;
+  }
   Avoided avoided(facts_, pool);
   std::string reason = "it allows no instance type, capacity type and zone that exist";
   if (!pool.not_ready.empty()) {
