@@ -75,7 +75,7 @@ TEST(Cloud, AGangWithARefusedMemberIsLaunchedAgainAsAWhole) {
     => launch p-00005 h8 on-demand
     => launch p-00006 h8 on-demand
     => promise w/1 by=240 p-00004 p-00005 p-00006
-    => terminate p-00001 i-1
+    => drain n1 GangRolledBack
     => terminate p-00002
   )");
 }

@@ -99,7 +99,24 @@ TEST(GangLaunch, ALostMemberIsReplacedInTheZoneOfTheOthers) {
     => launch p-00004 a8 on-demand z2
     => launch p-00005 a8 on-demand z2
     => promise w/1 by=240 p-00004 p-00005
+    => drain n1 GangRolledBack
+    node n1 i-1 cordoned
     => terminate p-00001 i-1
+  )");
+  // A pod was bound to its node in between: it stays.
+  expect(R"(
+    pool p types=a8 zones=z1
+    want w/1 2x8
+    => launch p-00001 a8 on-demand z1
+    => launch p-00002 a8 on-demand z1
+    => promise w/1 by=240 p-00001 p-00002
+    up p-00001 i-1 n1
+    ice p-00002
+    => claim p-00002 Failed
+    => withdrawn w/1
+    => drain n1 GangRolledBack
+    node n1 i-1 pods=1 cordoned
+    => lifted n1
   )");
 }
 
@@ -119,6 +136,8 @@ TEST(GangLaunch, AReplacementIsNotAwaitedForLongEither) {
     tick 40
     => claim p-00003 Failed
     => withdrawn w/1
+    => drain n1 GangRolledBack
+    node n1 i-1 cordoned
     => terminate p-00001 i-1
   )");
 }

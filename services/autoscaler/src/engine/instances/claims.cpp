@@ -179,7 +179,13 @@ void Claims::note_launch(const Claim& c) {
 
 void Claims::roll_back(const ClaimName& name, const std::string& reason) {
   tables_.claims.edit(name).rolled_back = true;
-  if (!tables_.claims.find(name)->instance.empty()) return terminate(name, reason);
+  const Claim& c = *tables_.claims.find(name);
+  // Placement may bind a pod to a node that is ready: it is drained first.
+  if (const NodeRow* node = facts_.node_of(c); c.state == ClaimState::kReady && node != nullptr) {
+    if (!node->drain_requested) drain(c.node, "GangRolledBack", std::nullopt);  // else of a spot notice
+    return enter(name, ClaimState::kDraining, reason);
+  }
+  if (!c.instance.empty()) return terminate(name, reason);
   enter(name, ClaimState::kFailed, reason);
   state_.out.terminations.push_back({name, InstanceId(), state_.now, {}});  // its NodeClaim
 }

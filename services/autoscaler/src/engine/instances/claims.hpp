@@ -42,7 +42,8 @@ class Claims {
   void give_up(const ClaimName& name, const std::string& reason, Refusal refusal = Refusal::kOffering);
   /// Its offering has launched an instance: an outage of it is over.
   void note_launch(const Claim& claim);
-  /// The launch of its gang failed: its instance is terminated, or not awaited any more.
+  /// The launch of its gang failed: its instance is terminated, after a drain if its node is ready, or not awaited any
+  /// more.
   void roll_back(const ClaimName& name, const std::string& reason);
 
  private:

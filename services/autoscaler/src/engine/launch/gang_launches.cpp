@@ -38,6 +38,7 @@ LaunchMember GangLaunches::member(const Claim& c) const {
     case ClaimState::kReady:
     case ClaimState::kDraining:
       if (has_pods(c)) return LaunchMember::kInUse;
+      if (c.state == ClaimState::kDraining) return LaunchMember::kEnded;  // terminated when the drain is confirmed
       // Without a workload: the launch left it, and no claim of it is without an instance.
       return c.for_uid.empty() || c.rolled_back ? LaunchMember::kLate : LaunchMember::kLaunched;
     case ClaimState::kFailed:
