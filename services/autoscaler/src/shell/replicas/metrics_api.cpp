@@ -83,10 +83,7 @@ struct MetricsApi::Impl {
                });
   }
 
-  Result<std::vector<PrometheusElement>> query(const std::string& expression) {
-    const std::scoped_lock lock(mutex);
-    return prometheus.query(expression);
-  }
+  Result<std::vector<PrometheusElement>> query(const std::string& expression) { return prometheus.query(expression); }
 
   http::Response external_metric(const http::Request& request, const http::Router::Params& params) {
     const auto& metric = params.at("metric");
@@ -151,7 +148,6 @@ struct MetricsApi::Impl {
   const DomainClock& clock;
   const Options options;
   ReplicaPods pods;
-  std::mutex mutex;  // guards the client
   Prometheus prometheus;
   http::Router router;
   std::unique_ptr<http::Server> server;

@@ -16,7 +16,7 @@ struct PrometheusElement {
   double value = 0;
 };
 
-/// Instant queries of one Prometheus. One thread at a time.
+/// Instant queries of one Prometheus. Any thread.
 class Prometheus {
  public:
   Prometheus(const std::string& url, std::chrono::milliseconds timeout);
