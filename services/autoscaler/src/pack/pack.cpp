@@ -3,7 +3,7 @@
 #include "bound/bound.hpp"
 #include "qm/autoscaler/pack/plan.hpp"
 #include "search.hpp"
-#include "stock_fleet.hpp"
+#include "stock/fleet.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #pragma once
 #include "node.hpp"
 #include "qm/base/result.hpp"
-#include "stock_scheduler.hpp"
+#include "stock/scheduler.hpp"
 
 #include <functional>
 

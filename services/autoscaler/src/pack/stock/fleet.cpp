@@ -2,7 +2,7 @@
 // new node also attracts earlier pods, so a change of the nodes is judged by running the scheduler. First, nodes for the
 // unbound pods are added until nearly all are bound. Then simulated annealing looks for cheaper nodes. Last, nodes are
 // added again until fresh runs confirm the result.
-#include "stock_fleet.hpp"
+#include "stock/fleet.hpp"
 
 #include <algorithm>
 #include <cmath>
