@@ -81,6 +81,19 @@ class Checker:
         self.pool = problem["nodepool"]
         self.faults = []
         self.node_of = {}
+        self.launch_zones = {o["zone"] for t in self.types.values() for o in t["offerings"] if o["available"] and self.allowed(t, o)}
+
+    def allowed(self, kind, offering):
+        """Whether the NodePool can launch the offering, judged by the labels that the type and the cloud set."""
+        labels = dict(self.pool.get("labels") or {})
+        labels.update({ZONE: offering["zone"], "karpenter.sh/capacity-type": offering["capacity_type"],
+                       "node.kubernetes.io/instance-type": kind["name"]})
+        values = {key: {value} for key, value in labels.items()}
+        for r in kind["requirements"]:
+            if r["op"] == "In":
+                values.setdefault(r["key"], set(r["values"]))
+        requirements = kind["requirements"] + (self.pool.get("requirements") or [])
+        return all(any(holds(r, {r["key"]: value}) for value in values[r["key"]]) for r in requirements if r["key"] in values)
 
     def fault(self, text):
         self.faults.append(text)
@@ -189,7 +202,7 @@ class Checker:
                         self.fault(f"node {at}: {a['uid']} exceeds the host skew")
 
     def universe(self, pod):
-        zones = {o["zone"] for t in self.types.values() for o in t["offerings"] if o["available"]}
+        zones = self.launch_zones
 
         def allowed(zone):
             if pod["node_selector"].get(ZONE, zone) != zone:

@@ -217,7 +217,6 @@ class ModelBuilder {
     }
     const auto& all = out_.masks.table(shape.mask);
     if (all.cost.empty()) return "no available offering meets the pod's node selector and required node affinity";
-    std::string most;
     for (std::size_t r = 0; r < out_.resources; ++r) {
       if (all.reach[r].back() < shape.load[r]) {
         return fmt::format(

@@ -16,11 +16,6 @@ using Conditions = std::map<std::string, std::vector<const NodeRequirement*>>;
 constexpr std::size_t kMostVariants = 256;
 constexpr std::string_view kNoPodMentions = "quartermaster";
 
-const std::string* value_of(const Labels& labels, const std::string& key) {
-  const auto found = labels.find(key);
-  return found == labels.end() ? nullptr : &found->second;
-}
-
 Mentioned mentioned_by(const std::vector<Pod>& pods) {
   Mentioned out;
   for (const auto& pod : pods) {
@@ -136,6 +131,11 @@ class TypeOffers {
 };
 
 }  // namespace
+
+const std::string* value_of(const Labels& labels, const std::string& key) {
+  const auto found = labels.find(key);
+  return found == labels.end() ? nullptr : &found->second;
+}
 
 bool matches(const NodeTerm& term, const Labels& labels) {
   return !term.empty() &&

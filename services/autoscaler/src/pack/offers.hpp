@@ -35,6 +35,9 @@ inline constexpr std::string_view kHostLabel = "kubernetes.io/hostname";
 inline constexpr std::string_view kCapacityTypeLabel = "karpenter.sh/capacity-type";
 inline constexpr std::string_view kTypeLabel = "node.kubernetes.io/instance-type";
 
+/// The value of the label; null if there is none.
+[[nodiscard]] const std::string* value_of(const Labels& labels, const std::string& key);
+
 /// Whether a node with these labels meets the pod's node selector and required terms.
 [[nodiscard]] bool admits(const Pod& pod, const Labels& labels);
 [[nodiscard]] bool matches(const NodeTerm& term, const Labels& labels);

@@ -3,7 +3,7 @@
 #include "bound/bound.hpp"
 #include "qm/autoscaler/pack/plan.hpp"
 #include "search.hpp"
-#include "stock_fleet.hpp"
+#include "stock/fleet.hpp"
 
 #include <algorithm>
 #include <array>
@@ -166,14 +166,11 @@ Status adapt(const Problem& problem, Model& model, const Nodes& nodes, const Eff
     if (const auto node = stock.outcome.node_of[pod]; node != StockScheduler::kUnbound) pods[node].push_back(pod);
   }
   plan.nodes.clear();
-  Fleet used;
   for (std::size_t i = 0; i < stock.fleet.size(); ++i) {
-    if (pods[i].empty()) continue;
-    used.push_back(stock.fleet[i]);
-    plan.nodes.push_back(planned(model.offers.list[used.back()], std::move(pods[i])));
+    plan.nodes.push_back(planned(model.offers.list[stock.fleet[i]], std::move(pods[i])));
   }
   finish(problem, model.node_price, plan);
-  fit.share = stock_share(scheduler, used);
+  fit.share = stock_share(scheduler, stock.fleet);
   plan.stock = fit;
   return {};
 }

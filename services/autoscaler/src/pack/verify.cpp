@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 namespace qm::autoscaler::pack {
 namespace {
@@ -16,11 +15,6 @@ constexpr double kMoneyError = 1e-6;
 
 tl::unexpected<Error> broken(std::string what) {
   return fail(Error{Code::kFailedPrecondition, std::move(what), {}, {}});
-}
-
-const std::string* label_of(const Labels& labels, const std::string& key) {
-  const auto found = labels.find(key);
-  return found == labels.end() ? nullptr : &found->second;
 }
 
 class PlanCheck {
@@ -89,12 +83,12 @@ class PlanCheck {
     fixed[std::string(kCapacityTypeLabel)] = offering.capacity_type;
     fixed[std::string(kTypeLabel)] = type.name;
     for (const auto& [key, value] : fixed) {
-      const auto* own = label_of(labels, key);
+      const auto* own = value_of(labels, key);
       if (own == nullptr || *own != value) return broken(fmt::format("node {}: {} is not {}", number, key, value));
     }
     for (const auto* all : {&type.requirements, &problem_.pool.requirements}) {
       for (const auto& one : *all) {
-        if (!holds(one, label_of(labels, one.key))) {
+        if (!holds(one, value_of(labels, one.key))) {
           return broken(fmt::format("node {}: {} violates a requirement of {}", number, one.key,
                                     all == &type.requirements ? type.name : std::string("the NodePool")));
         }
@@ -173,13 +167,9 @@ class PlanCheck {
   }
 
   Status replay() {
-    std::set<std::string> zones;
-    for (const auto& type : problem_.types) {
-      for (const auto& one : type.offerings) {
-        if (one.available) zones.insert(one.zone);
-      }
-    }
-    zones_.assign(zones.begin(), zones.end());
+    // Zones in which the NodePool can launch a node: no others have nodes that a spread constraint could count.
+    QM_ASSIGN(const auto offers, offers_of(problem_));
+    zones_ = offers.zones;
     for (std::size_t i = 0; i < problem_.pods.size(); ++i) {
       if (node_of_[i] == kNowhere) continue;
       QM_TRY(affinities(i));

@@ -28,12 +28,12 @@ struct Group {
   std::size_t last_spread = 0;  // one more than the index of the last pod that spreads over the group
   std::size_t first_affine = kNoPod;
   bool repels = false;
-  ZoneSet homes = ~ZoneSet{0};        // zones that suit every pod that is attracted
-  std::size_t first_member = kNoPod;  // that has a home
+  ZoneSet homes = ~ZoneSet{0};                                // zones that suit every pod that is attracted
+  std::size_t first_member = kNoPod, second_member = kNoPod;  // of those that have a home
   std::vector<std::int64_t> members, repelling;
   std::int64_t total = 0;
   std::int32_t zone = ZoneChoice::kAnyZone;  // of the pods that are attracted
-  bool awaits_member = false;                // an attracted pod has a zone already, and no member is in it yet
+  bool awaits_member = false;                // an attracted pod has a zone already, and no other member is in it yet
 };
 
 ZoneSet bit(std::size_t zone) { return ZoneSet{1} << zone; }
@@ -77,8 +77,10 @@ class Chooser {
 
   /// Whether the pod was placed before any pod that its affinity requires, and none has joined it since.
   [[nodiscard]] bool alone(std::size_t i) const {
-    return std::ranges::any_of(rules_[rules_of_[i]].affinity,
-                               [&](const auto number) { return groups_[number].awaits_member; });
+    return std::ranges::any_of(rules_[rules_of_[i]].affinity, [&](const auto number) {
+      const Group& group = groups_[number];
+      return group.awaits_member && (group.total > 1 || !is_member(i, number));
+    });
   }
 
  private:
@@ -123,7 +125,14 @@ class Chooser {
     }
     for (const auto group : rules.anti) groups_[group].repels = true;
     if (shapes_[pods_[i].shape].homes == 0) return;
-    for (const auto group : memberships(i)) groups_[group].first_member = std::min(groups_[group].first_member, i);
+    for (const auto number : memberships(i)) {
+      Group& group = groups_[number];
+      if (group.first_member == kNoPod) {
+        group.first_member = i;
+      } else if (group.second_member == kNoPod) {
+        group.second_member = i;
+      }
+    }
   }
 
   [[nodiscard]] const std::vector<std::uint32_t>& memberships(std::size_t i) const {
@@ -151,8 +160,10 @@ class Chooser {
         allowed &= bit(static_cast<std::size_t>(group.zone));
         continue;
       }
-      if (group.first_member == kNoPod) return 0;
-      if (group.total == 0) allowed &= shapes_[pods_[group.first_member].shape].homes;
+      const std::size_t other = group.first_member == i ? group.second_member : group.first_member;
+      if (other == kNoPod && group.first_member == i) continue;  // its affinity requires no pod but itself
+      if (other == kNoPod) return 0;
+      if (group.total == 0) allowed &= shapes_[pods_[other].shape].homes;
       for (std::size_t z = 0; z < zones_ && group.total > 0; ++z) {
         if (group.members[z] == 0) allowed &= ~bit(z);
       }
@@ -231,7 +242,7 @@ class Chooser {
     for (const auto number : rules_[rules_of_[i]].affinity) {
       Group& group = groups_[number];
       group.zone = static_cast<std::int32_t>(zone);
-      group.awaits_member = group.members[zone] == 0;
+      group.awaits_member = group.members[zone] == (is_member(i, number) ? 1 : 0);
     }
     for (const auto number : rules_[rules_of_[i]].anti) ++groups_[number].repelling[zone];
     ++level_[pods_[i].shape][zone];

@@ -211,6 +211,30 @@ TEST(Pack, PodsOfAZoneAffinityAreKeptTogether) {
   EXPECT_EQ(std::set<std::string>(zones.begin(), zones.end()), (std::set<std::string>{"b"}));
 }
 
+TEST(Pack, APodThatItsOwnAffinitySelectsGoesToTheOthers) {
+  Problem problem;
+  problem.types = {type_of("t", 4, 8, 1, 0, {"a", "b"})};
+  for (int i = 0; i < 3; ++i) problem.pods.push_back(pod_of(std::to_string(i), 500, 1));
+  problem.pods[0].affinity = {{kZone, {{{"app", LabelRequirement::Op::kDoesNotExist, {}}}}}};
+  for (std::size_t i = 1; i < 3; ++i) problem.pods[i].node_selector[kZone] = "b";
+  const auto plan = packed(problem);
+  EXPECT_TRUE(plan.unplaced.empty());
+  for (const auto& node : plan.nodes) EXPECT_EQ(problem.types[node.type].offerings[node.offering].zone, "b");
+}
+
+TEST(Pack, ZonesWhereTheNodePoolLaunchesNothingDoNotCountForSpread) {
+  Problem problem;
+  problem.types = {type_of("t", 1, 2, 1, 0, {"a", "b", "c"})};
+  problem.types[0].offerings[2].capacity_type = "spot";
+  problem.pool.requirements = {{"karpenter.sh/capacity-type", Operator::kIn, {"on-demand"}}};
+  for (int i = 0; i < 6; ++i) {
+    problem.pods.push_back(pod_of(std::to_string(i), 1000, 2));
+    problem.pods.back().labels["app"] = "web";
+    problem.pods.back().spread = {{kZone, 1, app_is("web"), true}};
+  }
+  EXPECT_TRUE(packed(problem).unplaced.empty());
+}
+
 TEST(Pack, AffinityToPodsThatDoNotExistIsRefused) {
   Problem problem;
   problem.types = {type_of("t", 8, 16, 1, 0, {"a", "b"})};

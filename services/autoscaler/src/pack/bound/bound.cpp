@@ -13,6 +13,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 
 namespace qm::autoscaler::pack {
 namespace {
@@ -91,13 +92,16 @@ class ColumnGeneration {
       const auto [found, fresh] = columns.emplace(Pods(pods.begin(), pods.end()), node.cost);
       if (!fresh) found->second = std::min(found->second, node.cost);
     }
-    for (const auto& [pods, cost] : columns) add_column(pods, cost);
+    for (const auto& [pods, cost] : columns) (void)add_column(pods, cost);
   }
 
-  void add_column(const Pods& pods, double cost) {
+  /// Returns false if the program has the column already: prices between two sets may favor a known one for ever.
+  bool add_column(const Pods& pods, double cost) {
+    if (!known_.emplace(pods, cost).second) return false;
     Simplex::Entries entries;
     for (const auto& [number, count] : pods) entries.emplace_back(number, static_cast<double>(count));
     program_.add_column(-cost, std::move(entries));
+    return true;
   }
 
   /// The prices to start with: of each unit of a resource, and of each place that a cap allows on a node.
@@ -169,8 +173,9 @@ class ColumnGeneration {
     }
     std::ranges::sort(found, {}, [](const Found& one) { return std::pair(one.rank, one.shape); });
     if (found.size() > kMostColumns) found.resize(kMostColumns);
-    for (const auto& one : found) add_column(one.pods, problem_.shapes[one.shape].cost);
-    return !found.empty();
+    bool added = false;
+    for (const auto& one : found) added |= add_column(one.pods, problem_.shapes[one.shape].cost);
+    return added;
   }
 
   BoundProblem problem_;
@@ -179,7 +184,8 @@ class ColumnGeneration {
   std::vector<std::size_t> order_;  // of the shapes
   const BoundLimits& limits_;
   Simplex program_;
-  std::vector<double> prices_;  // of the best bound, by class
+  std::set<std::pair<Pods, double>> known_;  // columns of the program
+  std::vector<double> prices_;               // of the best bound, by class
   double best_;
   std::size_t search_nodes_ = kFirstNodes;
   std::int64_t grid_pods_ = kFirstGrid;

@@ -19,7 +19,7 @@ std::int64_t step_of(std::int64_t common, std::int64_t room, std::int64_t most) 
 }  // namespace
 
 std::optional<Grid> Grid::make(const BoundProblem& problem, std::int64_t pods_per_node) {
-  if (problem.resources != 3 || problem.shapes.empty() || problem.classes.size() >= 65'535) return std::nullopt;
+  if (problem.resources != 3 || problem.shapes.empty()) return std::nullopt;
   for (const auto& shape : problem.shapes) {
     if (std::ranges::find(shape.accepts, false) != shape.accepts.end()) return std::nullopt;
   }
@@ -65,23 +65,45 @@ bool Grid::covers(const BoundShape& shape) const {
   return room.cpu <= size_.cpu && room.memory <= size_.memory;
 }
 
-bool Grid::solve(const std::vector<double>& price, const std::function<bool()>& stop) {
+void Grid::set_items(const std::vector<double>& price) {
   price_ = price;
-  worth_.assign((size_.cpu + 1) * (size_.memory + 1), 0);
-  last_.assign(worth_.size(), 0);
+  std::vector<Item> all;
   for (const auto number : plain_) {
-    const Steps step = steps_[number];
-    const double own = price[number];
-    if (own <= 0) continue;
-    if (stop && stop()) return false;
-    for (std::size_t cpu = step.cpu; cpu <= size_.cpu; ++cpu) {
-      const std::size_t to = cpu * (size_.memory + 1), from = (cpu - step.cpu) * (size_.memory + 1);
-      for (std::size_t memory = step.memory; memory <= size_.memory; ++memory) {
-        const double worth = worth_[from + memory - step.memory] + own;
-        if (worth > worth_[to + memory]) {
-          worth_[to + memory] = worth;
-          last_[to + memory] = static_cast<std::uint16_t>(number + 1);
-        }
+    if (price[number] > 0) all.push_back({steps_[number], price[number], number});
+  }
+  std::ranges::sort(all, [](const Item& a, const Item& b) {
+    return a.price != b.price ? a.price > b.price
+                              : std::pair(a.steps.cpu, a.steps.memory) < std::pair(b.steps.cpu, b.steps.memory);
+  });
+  items_.clear();
+  for (const auto& one : all) {
+    const bool dominated = std::ranges::any_of(items_, [&](const Item& other) {
+      return other.steps.cpu <= one.steps.cpu && other.steps.memory <= one.steps.memory;
+    });
+    if (!dominated) items_.push_back(one);
+  }
+}
+
+bool Grid::solve(const std::vector<double>& price, const std::function<bool()>& stop) {
+  set_items(price);
+  const std::size_t width = size_.memory + 1;
+  worth_.assign((size_.cpu + 1) * width, 0);
+  std::vector<Item> flat;  // without a step of CPU: they lead to cells of the same row
+  std::ranges::copy_if(items_, std::back_inserter(flat), [](const Item& one) { return one.steps.cpu == 0; });
+  for (std::size_t cpu = 0; cpu <= size_.cpu; ++cpu) {
+    if (cpu % 64 == 0 && stop && stop()) return false;
+    double* const row = worth_.data() + cpu * width;
+    for (const auto& one : items_) {
+      if (one.steps.cpu == 0 || one.steps.cpu > cpu) continue;
+      const double* const from = row - one.steps.cpu * width;
+      const std::size_t step = one.steps.memory;
+      for (std::size_t memory = step; memory < width; ++memory) {
+        row[memory] = std::max(row[memory], from[memory - step] + one.price);
+      }
+    }
+    for (std::size_t memory = 0; memory < width && !flat.empty(); ++memory) {
+      for (const auto& one : flat) {
+        if (one.steps.memory <= memory) row[memory] = std::max(row[memory], row[memory - one.steps.memory] + one.price);
       }
     }
   }
@@ -108,7 +130,16 @@ Pattern Grid::best(const BoundShape& shape) const {
     left = {left.cpu - steps_[number].cpu, left.memory - steps_[number].memory};
   };
   if (chosen != kNone) take(chosen);
-  while (last_[cell(left)] != 0) take(last_[cell(left)] - std::size_t{1});
+  // An item is the last of the cell's pattern if it accounts for the worth, to the last bit: the sum is the same one.
+  while (true) {
+    const double all = worth_[cell(left)];
+    const auto last = std::ranges::find_if(items_, [&](const Item& one) {
+      return one.steps.cpu <= left.cpu && one.steps.memory <= left.memory &&
+             worth_[cell({left.cpu - one.steps.cpu, left.memory - one.steps.memory})] + one.price == all;
+    });
+    if (last == items_.end()) break;
+    take(last->number);
+  }
   out.pods.assign(pods.begin(), pods.end());
   return out;
 }

@@ -12,7 +12,7 @@ namespace qm::autoscaler::pack {
 ///
 /// Requests are rounded down to steps, and limits of pods on one node are ignored but for the one that most pods count
 /// against. So a pattern may not fit in truth, and the bound that follows is one of an easier problem.
-/// Cost     cells times classes; a cell a step of CPU and one of memory.
+/// Cost     cells times distinct requests; a cell is a step of CPU and one of memory.
 class Grid {
  public:
   /// nullopt if the problem has extended resources, shapes that accept different pods, or pods without a step.
@@ -31,7 +31,13 @@ class Grid {
   struct Steps {
     std::size_t cpu = 0, memory = 0;
   };
+  struct Item {
+    Steps steps;
+    double price = 0;
+    std::size_t number = 0;  // class
+  };
   [[nodiscard]] Steps steps_of(const Load& load) const;
+  void set_items(const std::vector<double>& price);
   [[nodiscard]] std::size_t cell(const Steps& at) const { return at.cpu * (size_.memory + 1) + at.memory; }
 
   const BoundProblem* problem_ = nullptr;
@@ -40,7 +46,7 @@ class Grid {
   std::vector<Steps> steps_;                 // by class
   std::vector<std::size_t> plain_, single_;  // classes; at most one pod of `single_` is on a node
   std::vector<double> price_, worth_;        // by class, by cell
-  std::vector<std::uint16_t> last_;          // the class added last in a cell's best pattern, plus one
+  std::vector<Item> items_;                  // classes of plain_ that no smaller class is worth more than
 };
 
 }  // namespace qm::autoscaler::pack

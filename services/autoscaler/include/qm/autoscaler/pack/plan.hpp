@@ -2,7 +2,6 @@
 #include "qm/autoscaler/pack/problem.hpp"
 #include "qm/base/result.hpp"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -53,8 +52,8 @@ struct Effort {
   std::function<bool()> stop;
   /// The share of the time that has passed, 0 to 1; it only guides the search. Required with `stop`.
   std::function<double()> progress;
-  /// With kStock there are more nodes, so that kube-scheduler binds all pods in one simulated run in the order of the
-  /// input, and 99.75 % in the mean of several runs. That run is the plan.
+  /// With kStock the plan is a simulated run of kube-scheduler that binds all pods in the order of the input. There are
+  /// so many nodes that other runs bind 99.75 % in the mean.
   Binding binding = Binding::kNominated;
 };
 
@@ -69,7 +68,7 @@ struct Effort {
 ///          kInvalid: more than 12 resources are requested, or the offerings have more than 64 zones.
 ///          kFailedPrecondition: the plan would exceed a limit of the NodePool, or kube-scheduler leaves pods unbound
 ///          however many nodes there are.
-/// Cost     about 20 us a pod; pack_bench.cpp. With Effort::stop until it returns true, or until cost and bound meet.
+/// Cost     about 20 us a pod; autoscaler_bench.cpp. With Effort::stop until it returns true, or until cost and bound meet.
 /// Source   docs/adr/0053-price-optimal-packing.md
 [[nodiscard]] Result<Plan> pack(const Problem& problem, const Effort& effort = {});
 

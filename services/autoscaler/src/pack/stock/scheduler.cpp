@@ -1,4 +1,4 @@
-#include "stock_scheduler.hpp"
+#include "stock/scheduler.hpp"
 
 #include "qm/base/parse.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 #include "node.hpp"
 #include "qm/base/result.hpp"
-#include "stock_scheduler.hpp"
+#include "stock/scheduler.hpp"
 
 #include <functional>
 
@@ -13,7 +13,7 @@ namespace qm::autoscaler::pack {
 /// The part of the pods that the stock scheduler binds, 0 to 1: the mean of some runs.
 [[nodiscard]] double stock_share(StockScheduler& scheduler, const Fleet& fleet);
 
-/// Nodes that suffice for the stock scheduler, and a run that binds every pod in the order of the input.
+/// Nodes that suffice for the stock scheduler, and a run that binds every pod in the order of the input and uses each node.
 struct StockFleet {
   Fleet fleet;
   StockScheduler::Outcome outcome;

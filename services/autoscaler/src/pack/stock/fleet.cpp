@@ -2,7 +2,7 @@
 // new node also attracts earlier pods, so a change of the nodes is judged by running the scheduler. First, nodes for the
 // unbound pods are added until nearly all are bound. Then simulated annealing looks for cheaper nodes. Last, nodes are
 // added again until fresh runs confirm the result.
-#include "stock_fleet.hpp"
+#include "stock/fleet.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -234,7 +234,28 @@ class FleetSearch {
     }
   }
 
-  /// Adds nodes until fresh runs bind nearly all pods, and one of them all in order.
+  [[nodiscard]] std::vector<std::size_t> empty_nodes(const StockScheduler::Outcome& outcome) const {
+    std::vector<bool> used(members_.size(), false);
+    for (const auto node : outcome.node_of) {
+      if (node != StockScheduler::kUnbound) used[node] = true;
+    }
+    std::vector<std::size_t> out;
+    for (std::size_t i = used.size(); i-- > 0;) {
+      if (!used[i]) out.push_back(i);
+    }
+    return out;
+  }
+
+  /// Removes these nodes, in descending order, unless a zone would be without nodes.
+  bool remove(const std::vector<std::size_t>& nodes) {
+    auto rest = members_;
+    for (const auto node : nodes) rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(node));
+    if (!covers_zones(rest)) return false;
+    members_ = std::move(rest);
+    return true;
+  }
+
+  /// Adds nodes until fresh runs bind nearly all pods, and one of them all in order, on all nodes.
   Result<StockFleet> confirmed() {
     for (std::size_t round = 0; round < kMostRounds; ++round) {
       const Fleet fleet = offers(members_);
@@ -244,9 +265,14 @@ class FleetSearch {
         runs.push_back(scheduler_.run(fleet, kConfirmSeed + seed));
         unbound += static_cast<double>(runs.back().unbound.size()) / kConfirmRuns;
       }
+      for (auto& one : runs) {
+        if (few(unbound) && one.unbound.empty() && one.in_order && empty_nodes(one).empty()) {
+          return StockFleet{fleet, std::move(one)};
+        }
+      }
       const auto complete =
           std::ranges::find_if(runs, [](const auto& one) { return one.unbound.empty() && one.in_order; });
-      if (few(unbound) && complete != runs.end()) return StockFleet{fleet, std::move(*complete)};
+      if (few(unbound) && complete != runs.end() && remove(empty_nodes(*complete))) continue;
       const auto fewest = std::ranges::min_element(
           runs, {}, [](const auto& one) { return one.unbound.empty() ? ~std::size_t{0} : one.unbound.size(); });
       if (!fewest->unbound.empty()) {
