@@ -45,13 +45,19 @@ void add_groups(const std::vector<groups::Imported>& read, Import& out) {
 Status add_flags(const groups::Flags& flags, Import& out) {
   out.settings = groups::settings_of(flags);
   out.notes = flags.notes;
+  const groups::ScaleDown standard;
+  const Duration unneeded = flags.scale_down.enabled ? flags.scale_down.unneeded : Duration::max();
+  if (flags.scale_down.utilization_milli != standard.utilization_milli ||
+      flags.scale_down.gpu_utilization_milli != standard.gpu_utilization_milli) {
+    out.notes.emplace_back("utilization thresholds have no effect: by these NodePools only empty nodes are terminated");
+  }
   for (const auto& nodes : flags.nodes) {
     groups::NodeGroup group;
     group.name = nodes.name;
     group.provider = "aws";
     group.min = nodes.min;
     group.max = nodes.max;
-    out.objects.push_back(groups::node_pool_of(group, nodes.name, flags.scale_down.unneeded));
+    out.objects.push_back(groups::node_pool_of(group, nodes.name, unneeded));
     out.notes.push_back(fmt::format(
         "{0}: add the instance type of its launch template to spec.template.spec.requirements, its capacity type, labels "
         "and taints; MinSize {1} of the group is kept",

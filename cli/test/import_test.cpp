@@ -68,6 +68,17 @@ data:
   EXPECT_TRUE(has(ran.out, "--scan-interval has no effect"));
 }
 
+TEST_F(Import, WithoutScaleDownNoNodeIsTerminated) {
+  const auto deployment = file("ca.yaml", R"(kind: Deployment
+spec: {template: {spec: {containers: [{command: [./cluster-autoscaler, "--nodes=0:4:a", --scale-down-enabled=false,
+  --scale-down-utilization-threshold=0.7]}]}}}
+)");
+  const auto ran = qmctl({"import", "cluster-autoscaler", deployment});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_TRUE(has(ran.out, "consolidateAfter: Never")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "utilization thresholds have no effect")) << ran.out;
+}
+
 TEST_F(Import, RefusesWhatItCannotReadWithTheFile) {
   const auto wrong = file("wrong.yaml", R"(kind: Deployment
 spec: {template: {spec: {containers: [{command: [./cluster-autoscaler, "--nodes=20:0:asg"]}]}}}

@@ -301,6 +301,7 @@ std::map<std::string, std::string> settings_of(const Flags& flags) {
   if (!down.skip_system_pods) out["skip-nodes-with-system-pods"] = "false";
   if (!flags.discovery.empty()) out["node-group-auto-discovery"] = flags.discovery.front();
   out["scale-down-delay-after-add"] = settings::duration_text(down.delay_after_add);
+  out["scale-down-unready-time"] = settings::duration_text(down.unready);
   return out;
 }
 

@@ -66,7 +66,8 @@ Json node_pool_of(const NodeGroup& group, std::string_view scaling_group, Durati
   spec.set("limits", std::move(limits));
   if (group.autoscaled) {
     spec.set("disruption", Json::object({{"consolidationPolicy", "WhenEmpty"},
-                                         {"consolidateAfter", settings::duration_text(unneeded)}}));
+                                         {"consolidateAfter",
+                                          unneeded == Duration::max() ? "Never" : settings::duration_text(unneeded)}}));
   }
   return Json::object({{"apiVersion", "karpenter.sh/v1"},
                        {"kind", "NodePool"},

@@ -39,6 +39,7 @@ TEST(ClusterAutoscalerFlags, OfTheReferenceDeploymentAreRead) {
   EXPECT_EQ(settings_of(*flags), (std::map<std::string, std::string>{{"expander", "priority"},
                                                                      {"balance-similar-node-groups", "true"},
                                                                      {"scale-down-delay-after-add", "10m"},
+                                                                     {"scale-down-unready-time", "20m"},
                                                                      {"skip-nodes-with-system-pods", "false"}}));
 }
 

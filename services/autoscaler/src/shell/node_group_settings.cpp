@@ -41,7 +41,7 @@ const settings::Table<NodeGroupSettings>& node_group_settings() {
       {"skip-nodes-with-system-pods", boolean(), at(&NodeGroupSettings::skip_system_pods),
        "Nodes with pods of kube-system, other than those of DaemonSets, stay; false evicts these pods (observe=cluster)."},
       {"node-group-auto-discovery",
-       text("asg:tag=KEY[=VALUE],...", {},
+       text("asg:tag=KEY[=VALUE], and further tags after commas", {},
             [](const auto& value) { return node_groups::discovery_flag(value).has_value(); }),
        at(&NodeGroupSettings::discovery),
        "Auto Scaling groups with all of these tags are NodePools by their tags, unless a NodePool names them."},

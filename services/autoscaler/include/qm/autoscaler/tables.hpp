@@ -175,7 +175,7 @@ struct HookWait {
   bool launching = false;  ///< else terminating
   Instant since{};
   Instant answered{};      ///< the last heartbeat
-  bool continued = false;  ///< it was told to continue
+  bool continued = false;  ///< the instance goes on
   friend auto operator<=>(const HookWait&, const HookWait&) = default;
 };
 
