@@ -14,7 +14,6 @@
 #include <fstream>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace qm::agent {
@@ -129,10 +128,12 @@ TEST_F(ModesTest, TheContentOfAVolumeCannotLeadTheAgentElsewhere) {
 }
 
 TEST_F(ModesTest, ASignalIsAnsweredInAnAnnotation) {
+  const std::string ready = folder / "ready";
   const int child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     ::signal(SIGUSR1, [](int) { ::_exit(7); });
+    ::close(::open(ready.c_str(), O_WRONLY | O_CREAT, 0600));
     while (true) ::pause();
   }
   const int pause_process = ::fork();
@@ -143,7 +144,7 @@ TEST_F(ModesTest, ASignalIsAnsweredInAnAnnotation) {
   container(pause_process, "pause");
   EXPECT_EQ(first_processes(proc, "uid-r0"), (std::vector<int>{child}));
   EXPECT_EQ(first_processes(proc, "uid-other"), (std::vector<int>{}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the child has its handler
+  ASSERT_TRUE(wait_until([&] { return fs::exists(ready); })) << "the child has its handler";
   pod(R"({"signal":"SIGUSR1"})", R"({"step":1,"uri":"s3://before"})");
   Checkpoints desk(pods, facts, clock, options());
   order(desk, 4);
@@ -248,7 +249,6 @@ TEST_F(ModesTest, TheExampleTrainerResumesAtTheAcknowledgedStep) {
   {
     Trainer trainer(durable, exchange, "");
     ASSERT_TRUE(trainer.shows("starts at step 0")) << trainer.output();
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
     order(desk, 1);
     saved = ack();
     ASSERT_TRUE(saved.ok()) << saved.message() << trainer.output();

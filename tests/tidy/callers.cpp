@@ -179,7 +179,7 @@ const std::vector<Uncalled>& known_uncalled() {
        "the store in memory and its faults, for tests and the simulation"},
       {"libs/cloud/include/qm/cloud/aws.hpp",
        {"create_fleet", "create_group", "create_launch_template", "delete_launch_template", "delete_message",
-        "describe_instance_types", "describe_launch_templates", "receive_messages", "send_message"},
+        "describe_instance_types", "describe_launch_templates", "send_message"},
        "contract tests compare the simulated AWS with others by these calls"},
       {"libs/config/include/qm/config/manifest.hpp", {"typed_kinds"}, "tests compare the kinds with the CRDs"},
       {"libs/rpc/include/qm/rpc/rules.hpp",

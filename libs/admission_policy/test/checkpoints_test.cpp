@@ -71,7 +71,7 @@ TEST(SpotCheckpoint, CheckpointsThatEndWithTheNodeAreRefused) {
     EXPECT_THAT(refusals(trainer(contract_to(uri))), ElementsAre(HasSubstr("which ends with the node"))) << uri;
   EXPECT_THAT(refusals(trainer(contract_to("/scratch/run"))),
               ElementsAre(HasSubstr("/scratch/run on a volume of kind emptyDir")));
-  EXPECT_THAT(refusals(trainer(contract_to("/root/run"))), ElementsAre(HasSubstr("/root/run in the container")));
+  EXPECT_THAT(refusals(trainer(contract_to("/opt/run"))), ElementsAre(HasSubstr("/opt/run in the container")));
   for (const char* uri : {"s3://bucket/run", "gs://bucket/run", "https://store/run", "/shared/run"})
     EXPECT_THAT(refusals(trainer(contract_to(uri))), IsEmpty()) << uri;
   EXPECT_THAT(refusals(trainer(R"({"quorum":1})")), ElementsAre(HasSubstr("it offers no mode")));

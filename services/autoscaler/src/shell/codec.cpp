@@ -9,6 +9,7 @@
 #include "rows.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace qm::autoscaler {
 namespace pb = quartermaster::v1;
@@ -119,8 +120,7 @@ Result<std::vector<Command>> bus(const service::Input& in) {
       if (!kind) return std::vector<Command>{};  // of a newer agent
       return std::vector<Command>{SpotNoticeUpdated{NodeName(n.node()), from_micros(n.at_us()), in.tombstone, *kind}};
     }
-    if (e.has_ack())  // published once and permanently true, also after its key ended
-      return std::vector<Command>{AckUpdated{e.ack().order_id(), answer_of(e.ack())}};
+    if (e.has_ack() && !in.tombstone) return std::vector<Command>{AckUpdated{e.ack().order_id(), answer_of(e.ack())}};
     return std::vector<Command>{};
   }
   if (in.name == "qm.gpu") {
@@ -260,6 +260,24 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
   }
   if (in.name == "instance.launch" || in.name == "gang.launch") return launch_outcome(answer);
   return std::vector<Command>{TerminateEnded{claim, answer["error"].string(), answer["busy"].boolean()}};
+}
+
+bool is_notice(const std::string& reason) {
+  return std::ranges::any_of(std::array{NoticeKind::kSpot, NoticeKind::kMaintenance, NoticeKind::kLifecycle},
+                             [&](NoticeKind kind) { return reason == reason_of(kind); });
+}
+
+/// The deadline of a cloud does not move: such an eviction overrides every disruption budget, and is audited.
+store::AppendRow override_row(const std::string& key, const EvictionEvent& e, const Engine& engine) {
+  const WorkloadRow* workload = engine.tables().workloads.find(e.id.uid);
+  const auto object = workload == nullptr || workload->name.empty()
+                          ? e.id.to_string()
+                          : fmt::format("{}/{} attempt {}", workload->ns, workload->name, e.id.attempt);
+  const auto outcome = fmt::format("{} of node {}: its pods end by {}, whatever disruption budgets allow", e.reason,
+                                   e.node, to_rfc3339(e.deadline));
+  return {"audit",
+          {"caller", "roles", "method", "object", "request_id", "outcome", "decision"},
+          {"autoscaler", "", "Evict", object, key, outcome, ""}};
 }
 
 pb::InstanceState state_of(ClaimState s) {
@@ -408,7 +426,9 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     eviction->set_resume_uri(e.resume_uri);
     eviction->set_step(e.step);
     eviction->set_checkpoint_number(e.checkpoint_number);
-    publish("evict/" + e.id.to_string() + "/" + e.node.value(), event, e.over);
+    const std::string key = "evict/" + e.id.to_string() + "/" + e.node.value();
+    publish(key, event, e.over);
+    if (!e.over && is_notice(e.reason)) effects.appends.push_back(override_row(key, e, engine));
   }
   for (const auto& o : out.orders) {
     pb::CapacityEvent event;

@@ -497,6 +497,11 @@ TEST(Encode, NoticesOrdersEvictionsDrainsAndEnds) {
   EXPECT_EQ(s.events()[0].eviction().resume_uri(), "s3://5");
   EXPECT_EQ(s.events()[0].eviction().step(), 5);
   EXPECT_EQ(s.events()[1].checkpoint().outcome(), "Acked");
+  // The deadline of the cloud overrides disruption budgets: the audit trail has the eviction.
+  ASSERT_EQ(s.last.appends.size(), 1U);
+  EXPECT_EQ(s.last.appends[0].table, "audit");
+  EXPECT_EQ(s.last.appends[0].columns[4], "evict/w/1/n1");
+  EXPECT_NE(s.last.appends[0].columns[5]->find("SpotInterruption of node n1: its pods end by"), std::string::npos);
   s.step({AssignmentUpdated{{WorkloadUid("w"), 1}, false, {}},
           NodeUpdated{NodeName("n1"), false, false, true, 0, {}, InstanceId()}},
          kNow + seconds(2));

@@ -142,7 +142,7 @@ void Engine::apply(const NoticeUpdated& c) {
     const bool earlier = known->kind == kRebalance || c.at < known->at;
     if (c.kind == known->kind || c.kind == kRebalance || !earlier) return;
   }
-  Notice row{c.instance, c.action, c.at, now_, c.kind};
+  Notice row{c.instance, c.action, c.kind, c.at, now_};
   tables_.notices.insert(c.node, row);
   out_.notices.push_back({c.node, std::move(row)});
 }
@@ -205,6 +205,7 @@ void Engine::drop_old_orders() {
     for (auto it = acked.lower_bound({id, NodeName()}); it != acked.end() && it->first.first == id; ++it)
       acks.push_back(it->first);
     for (const auto& key : acks) tables_.acked.erase(key);
+    out_.ended_acks.insert(out_.ended_acks.end(), acks.begin(), acks.end());
     tables_.orders.erase(id);
   }
 }

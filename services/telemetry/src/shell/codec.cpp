@@ -245,6 +245,13 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     *e.mutable_ack() = to_pb(a);
     spot("ack/" + a.order + "/" + a.node.value(), e, false);
   }
+  for (const auto& [order, node] : out.ended_acks) {
+    pb::SpotEvent e;
+    e.mutable_ack()->set_order_id(order);
+    e.mutable_ack()->set_node(node.value());
+    e.mutable_ack()->set_message("the order is over");
+    spot("ack/" + order + "/" + node.value(), e, true);
+  }
 
   for (const auto& a : out.foreign_acks) {
     log::warn("acknowledgement of a checkpoint is for another workload than its order, and is dropped",

@@ -70,7 +70,7 @@ pb::SpotNotice to_pb(const NodeName& node, const Notice& row) {
   return m;
 }
 Notice from_pb(const pb::SpotNotice& m) {
-  return {InstanceId(m.instance_id()), m.action(), from_micros(m.at_us()), from_micros(m.seen_us()), m.kind()};
+  return {InstanceId(m.instance_id()), m.action(), m.kind(), from_micros(m.at_us()), from_micros(m.seen_us())};
 }
 
 pb::DeviceObservation to_pb(const DevicesUpdated& seen) {

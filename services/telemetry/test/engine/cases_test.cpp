@@ -491,7 +491,7 @@ TEST(Order, IsDroppedTenMinutesPastItsDeadline) {
             "");
   EXPECT_EQ(script.engine().tables().acked.size(), 2U);
   EXPECT_EQ(script.step({Tick{}}).wake_at, script.now() + std::chrono::seconds(1));
-  EXPECT_EQ(script.run("tick 1"), "");
+  EXPECT_EQ(script.run("tick 1\n=> ack-over o a\n=> ack-over o b"), "");
   EXPECT_EQ(script.engine().tables().orders.size(), 0U);
   EXPECT_EQ(script.engine().tables().acked.size(), 0U);
   EXPECT_EQ(script.step({Tick{}}).wake_at, std::nullopt);
@@ -507,6 +507,7 @@ TEST(Order, ThatNamesFewerNodesLaterLeavesNoAnswerBehind) {
     => ack o b step=1
     order o w/1 a
     tick 710
+    => ack-over o b
   )"),
             "");
   EXPECT_EQ(script.engine().tables().acked.size(), 0U);

@@ -165,6 +165,7 @@ std::vector<std::string> render(const Output& output) {
   }
   for (const auto& a : output.acks)
     out.push_back(fmt::format("ack {} {} step={}{}", a.order, a.node, a.step, a.ok ? "" : " bad"));
+  for (const auto& [order, node] : output.ended_acks) out.push_back(fmt::format("ack-over {} {}", order, node));
   for (const auto& u : output.usage)
     out.push_back(fmt::format("usage {} gpu={} {}", u.node, u.gpu_index, u.utilization));
   for (const auto& node : output.gone) out.push_back(fmt::format("gone {}", node));

@@ -118,9 +118,8 @@ struct Health {
 };
 struct Notice {
   InstanceId instance;
-  std::string action;
+  std::string action, kind;
   Instant at{}, seen{};
-  std::string kind = {};
   friend auto operator<=>(const Notice&, const Notice&) = default;
 };
 struct OpenOrder {
@@ -185,7 +184,8 @@ struct Output {
   std::vector<NodeName> gone;
   std::vector<NoticeEvent> notices;
   std::vector<AckUpdated> acks;
-  std::vector<AckUpdated> foreign_acks;  ///< dropped: of another workload than that of their order
+  std::vector<std::pair<std::string, NodeName>> ended_acks;  ///< (order, node); their orders are over
+  std::vector<AckUpdated> foreign_acks;                      ///< dropped: of another workload than that of their order
   std::vector<UsageUpdated> usage;
   std::optional<Instant> wake_at;
 };
