@@ -8,6 +8,7 @@
 #include "instances/disruptions.hpp"
 
 #include "instances/scale_down_delay.hpp"
+#include "qm/base/assert.hpp"
 
 #include <algorithm>
 #include <set>
@@ -108,7 +109,9 @@ void Disruptions::drain(const ClaimName& name, const std::string& cause) {
   if (c.life.termination_grace) deadline = state_.now + *c.life.termination_grace;
   // A faulty node ends by force: at once if it is not ready, because nothing on it can save or leave.
   if (unhealthy) {
-    const Instant end = facts_.node_of(c)->ready ? state_.now + options_.drain_save_time : state_.now;
+    const NodeDetails* details = facts_.details_of(c);
+    const bool dead = !facts_.node_of(c)->ready && details != nullptr && details->unhealthy.starts_with("Ready ");
+    const Instant end = dead ? state_.now : state_.now + options_.drain_save_time;
     deadline = std::min(deadline.value_or(end), end);
   }
   claims_.drain(c.node, cause, deadline);
@@ -193,6 +196,8 @@ void Disruptions::disrupt() {
   std::vector<ClaimName> names;
   const auto all = problem(state_.now, names);
   const auto decision = decide_disruptions(all, next_in_utc);
+  const std::string broken = broken_rule(all, decision, next_in_utc);
+  QM_ASSERT(broken.empty(), "a decision about disruptions breaks a rule: {}", broken);
   if (decision.wake_at) wake(*decision.wake_at);
   for (const Disruption& one : decision.start) {
     const ClaimName& name = names[one.node];

@@ -55,7 +55,8 @@ CapacityByClaim Launches::capacity_of_launches() const {
   CapacityByClaim capacities;
   for (const auto& [name, c] : tables_.claims) {
     const InstanceType* t = facts_.type(c.type);
-    if (t != nullptr && is_launching(c) && !facts_.doomed(c) && tables_.pools.contains(c.pool))
+    if (t != nullptr && is_launching(c) && c.life.replaces.empty() && !facts_.doomed(c) &&
+        tables_.pools.contains(c.pool))
       capacities.emplace(name, nodes_.empty(nodes_.side_of(c)));
   }
   return capacities;
