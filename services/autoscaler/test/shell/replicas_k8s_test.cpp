@@ -96,7 +96,8 @@ class ReplicasOnKubernetes : public ::testing::Test {
     options.token = setting("QM_KUBE_TOKEN");
     options.timeout_ms = 30'000;
     client_ = std::make_unique<kube::Client>(options);
-    ns_ = fmt::format("replicas-{}", ::getpid());
+    static int counter = 0;
+    ns_ = fmt::format("replicas-{}-{}", ::getpid(), ++counter);
     made(client_->create(kNamespaces, "", json(R"({"metadata":{"name":")" + ns_ + "\"}}")));
     made(client_->create(kDefinitions, "", json(kDefinition)));
     ASSERT_TRUE(qm::testing::wait_until([&] { return client_->list(kLoads, ns_).has_value(); }, seconds(60)));
