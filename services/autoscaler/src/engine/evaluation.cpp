@@ -25,11 +25,11 @@ void Evaluation::run() {
   parts_.retirement.end_drained();
   parts_.gang_launches.roll_back_partial();
   parts_.drift.update();
+  parts_.disruptions.follow_replacements();  // a claim without its replacement counts again
   parts_.static_pools.keep_replicas();
   parts_.launches.cover_demand();
   parts_.headroom.keep_buffers();
   parts_.retirement.retire_surplus();
-  parts_.disruptions.follow_replacements();
   parts_.disruptions.disrupt();
   parts_.disruptions.empty_nodes();
   parts_.groups.size_groups();

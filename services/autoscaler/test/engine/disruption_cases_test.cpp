@@ -140,7 +140,7 @@ TEST(Expiry, TheNodeOfAServiceIsReplacedFirst) {
     tick 60
     node n1 i-1 pods=1 cordoned
     released w/1
-    => order w/1/n1 Late step=0 uri=
+    => order w/1/n1 Released step=0 uri=
     node n1 i-1 cordoned
     => terminate p-00001 i-1
     -- the new node has time to get the pods

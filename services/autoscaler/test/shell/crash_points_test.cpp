@@ -29,7 +29,8 @@ bool dies_at(std::string_view point, Rig& rig, const store::IntentRow& intent) {
 TEST(CrashPoints, EachOfTheAutoscalerIsSurvived) {
   std::set<std::string_view> unseen;
   for (const auto name : crash_points())
-    if (name.starts_with("autoscaler.")) unseen.insert(name);
+    if (name.starts_with("autoscaler.") && name != "autoscaler.before_scale")
+      unseen.insert(name);  // see ReplicaExecution
   EXPECT_GE(unseen.size(), 4U);
   for (const auto point : std::set<std::string_view>(unseen)) {
     Rig rig;

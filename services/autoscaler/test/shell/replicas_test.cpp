@@ -1,6 +1,7 @@
 // Replicas in the shell: intents, sources of metrics, the metrics APIs, rows, and the whole way from a watch to a scale.
 #include "qm/autoscaler/metrics_api.hpp"
 #include "qm/autoscaler/replica_watch.hpp"
+#include "qm/base/crash_point.hpp"
 #include "qm/model/scalers.hpp"
 #include "qm/testing/testing.hpp"
 #include "test/shell/replica_rig.hpp"
@@ -51,6 +52,18 @@ TEST(ReplicaExecution, SetsTheNumberOnceHoweverOftenItIsRepeated) {
   EXPECT_EQ(rig.error_of(scale_intent(4, 8)), "");
   EXPECT_EQ(rig.api.replicas(), 8);
   EXPECT_EQ(rig.api.writes, 1);
+}
+
+TEST(ReplicaExecution, SurvivesACrashBeforeItsWrite) {
+  struct Death {};
+  ScaleRig rig;
+  rig.api.deployment(4);
+  arm_crash_point("autoscaler.before_scale", 1, [](std::string_view) { throw Death{}; });
+  EXPECT_THROW((void)rig.executor.execute(scale_intent(4, 8)), Death);
+  disarm_crash_points();
+  EXPECT_EQ(rig.api.replicas(), 4);
+  EXPECT_EQ(rig.error_of(scale_intent(4, 8)), "");
+  EXPECT_EQ(rig.api.replicas(), 8);
 }
 
 TEST(ReplicaExecution, DoesNotOverwriteTheNumberOfAnotherClient) {

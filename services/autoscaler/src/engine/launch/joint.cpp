@@ -103,6 +103,8 @@ bool JointPlanner::plans(const DemandUpdated::Item& item) const {
   const auto pods = std::accumulate(item.pod_sets.begin(), item.pod_sets.end(), std::int64_t{0},
                                     [](auto sum, const PodSet& set) { return sum + set.count; });
   if (pods != 1 && !item.runs) return false;
+  // Types whose instances did not become ready are avoided launch by launch.
+  if (state_.tables.launch_faults.size() > 0) return false;
   // Then each item's own properties decide the NodePool or the capacity type.
   if (!options_.expanders.empty() || options_.balance_similar_pools || options_.reliability != Reliability::kByPrice)
     return false;

@@ -287,7 +287,9 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
       }
     }
     std::optional<Offer> best;
-    if (const auto ranks = ranked(alternatives); !ranks.empty()) best = std::move(offers[ranks.front()]);
+    for (const std::size_t rank : ranked(alternatives)) {
+      if (const Offer& offer = offers[rank]; !best || avoided.better(*offer.type, offer.per_hour, *best)) best = offer;
+    }
     const std::string missing = best ? missing_values(*pool, fitting) : std::string();
     if (!missing.empty() && options_.strict_min_values) {
       inflexible = fmt::format("NodePool {} needs minValues {}", pool->name, missing);
