@@ -26,12 +26,17 @@ void Evaluation::run() {
   parts_.gang_launches.roll_back_partial();
   parts_.drift.update();
   parts_.disruptions.follow_replacements();  // a claim without its replacement counts again
-  parts_.static_pools.keep_replicas();
-  parts_.launches.cover_demand();
-  parts_.headroom.keep_buffers();
-  parts_.retirement.retire_surplus();
-  parts_.disruptions.disrupt();
-  parts_.disruptions.empty_nodes();
+  // A node that is drained is missing for the demand, and one that is terminated in the budgets: both follow at once.
+  for (std::size_t before = 0, leaving = leaving_claims(); before != leaving;) {
+    before = leaving;
+    parts_.static_pools.keep_replicas();
+    parts_.launches.cover_demand();
+    parts_.headroom.keep_buffers();
+    parts_.retirement.retire_surplus();
+    parts_.disruptions.disrupt();
+    parts_.disruptions.empty_nodes();
+    leaving = leaving_claims();
+  }
   parts_.groups.size_groups();
   parts_.replica_scaling.run();
   parts_.group_members.answer_hooks();
@@ -40,6 +45,14 @@ void Evaluation::run() {
   }
   check_laws();
   state_.out.wake_at = next_timer();
+}
+
+// The weight of a terminating one differs, so that the sum changes when a draining one is terminated.
+std::size_t Evaluation::leaving_claims() const {
+  std::size_t out = 1;
+  for (const auto& [name, c] : state_.tables.claims)
+    out += c.state == ClaimState::kTerminating ? 2 : c.state == ClaimState::kDraining ? 1 : 0;
+  return out;
 }
 
 std::optional<Instant> Evaluation::next_timer() const {

@@ -16,6 +16,7 @@ class Evaluation {
 
  private:
   [[nodiscard]] std::optional<Instant> next_timer() const;
+  [[nodiscard]] std::size_t leaving_claims() const;
   /// One claim, one instance; a launch exceeds no limit. Aborts on a violation.
   void check_laws() const;
 
