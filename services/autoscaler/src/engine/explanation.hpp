@@ -3,9 +3,9 @@
 #include "facts.hpp"
 #include "instances/disruptions.hpp"
 #include "instances/headroom.hpp"
-#include "launch/capacity_markets.hpp"
-#include "launch/offers.hpp"
 #include "launch/static_pools.hpp"
+#include "offers/capacity_markets.hpp"
+#include "offers/offers.hpp"
 #include "state.hpp"
 
 #include <string>

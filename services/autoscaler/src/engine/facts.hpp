@@ -1,5 +1,5 @@
 #pragma once
-#include "launch/offer.hpp"
+#include "offers/offer.hpp"
 #include "state.hpp"
 
 #include <map>

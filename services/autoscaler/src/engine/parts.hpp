@@ -9,12 +9,12 @@
 #include "instances/headroom.hpp"
 #include "instances/retirement.hpp"
 #include "instances/spot.hpp"
-#include "launch/capacity_markets.hpp"
 #include "launch/gang_launches.hpp"
 #include "launch/launches.hpp"
 #include "launch/new_nodes.hpp"
 #include "launch/static_pools.hpp"
 #include "observations.hpp"
+#include "offers/capacity_markets.hpp"
 #include "replicas/replica_scaling.hpp"
 #include "state.hpp"
 

@@ -1,3 +1,4 @@
+#include "instances/node_claim.hpp"
 #include "json_values.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
@@ -291,23 +292,6 @@ pb::InstanceState state_of(ClaimState s) {
     default:
       return pb::INSTANCE_RUNNING;
   }
-}
-
-/// What a NodeClaim has of the life of its node.
-Json launch_lifecycle(const LaunchIntent& l) {
-  Json startup_taints = Json::array(), annotations = Json::object(), resources = Json::array();
-  for (const auto& t : l.pool.lifecycle.startup_taints)
-    startup_taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
-  for (const auto& [key, value] : l.pool.lifecycle.annotations) annotations.set(key, value);
-  for (const auto& name : l.row.life.resources) resources.push_back(name);
-  Json out = Json::object({{"startup_taints", std::move(startup_taints)},
-                           {"annotations", std::move(annotations)},
-                           {"resources", std::move(resources)},
-                           {"hash", l.row.life.template_hash}});
-  const auto seconds_of = [](Duration d) { return std::chrono::duration_cast<std::chrono::seconds>(d).count(); };
-  if (l.row.life.expire_after) out.set("expire_after_s", seconds_of(*l.row.life.expire_after));
-  if (l.row.life.termination_grace) out.set("termination_grace_s", seconds_of(*l.row.life.termination_grace));
-  return out;
 }
 
 // The prefix of an event's reason while the instance runs and its termination is requested.

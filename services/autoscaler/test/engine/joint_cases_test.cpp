@@ -69,14 +69,14 @@ TEST(Joint, PriorityDecidesIfALimitIsExceeded) {
 
 TEST(Joint, HeavierPoolIsFirstAndOthersGetTheRest) {
   expect(R"(
-    pool dear types=g4 weight=9 label=team=red
+    pool expensive types=g4 weight=9 label=team=red
     pool cheap types=g1
     want a/1 1x1 | want b/1 1x1 | want c/1 1x4 model=L4 | want d/1 1x8
-    => launch dear-00001 g4 on-demand
-    => launch dear-00002 g4 on-demand
-    => promise a/1 by=240 dear-00001
-    => promise b/1 by=240 dear-00001
-    => promise c/1 by=240 dear-00002
+    => launch expensive-00001 g4 on-demand
+    => launch expensive-00002 g4 on-demand
+    => promise a/1 by=240 expensive-00001
+    => promise b/1 by=240 expensive-00001
+    => promise c/1 by=240 expensive-00002
   )");
 }
 

@@ -1,7 +1,7 @@
 // The life of a claim.
 #include "instances/claims.hpp"
 
-#include "launch/offer.hpp"
+#include "offers/offer.hpp"
 #include "qm/base/assert.hpp"
 
 #include <set>

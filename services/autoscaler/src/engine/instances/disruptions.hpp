@@ -2,7 +2,7 @@
 #include "checkpoints/orders.hpp"
 #include "facts.hpp"
 #include "instances/claims.hpp"
-#include "launch/offers.hpp"
+#include "offers/offers.hpp"
 #include "qm/autoscaler/disrupt/disrupt.hpp"
 #include "state.hpp"
 

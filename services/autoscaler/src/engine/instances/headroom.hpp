@@ -2,7 +2,7 @@
 #include "facts.hpp"
 #include "instances/claims.hpp"
 #include "launch/new_nodes.hpp"
-#include "launch/offers.hpp"
+#include "offers/offers.hpp"
 #include "state.hpp"
 
 #include <map>

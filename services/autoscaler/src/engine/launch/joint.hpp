@@ -1,7 +1,7 @@
 #pragma once
 #include "launch/new_nodes.hpp"
-#include "launch/offer.hpp"
-#include "launch/offers.hpp"
+#include "offers/offer.hpp"
+#include "offers/offers.hpp"
 #include "state.hpp"
 
 #include <cstddef>

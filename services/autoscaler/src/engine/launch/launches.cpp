@@ -161,7 +161,7 @@ bool Launches::provide(const DemandUpdated::Item& item, Step& step) {
   if (ended.empty()) return false;
   for (const auto& name : ended) step.capacities.erase(name);
   step.usage = facts_.usage();
-  step.hopeless.clear();
+  step.known_unschedulable.clear();
   rolled_back_ = true;
   return provide_all(whole, step) == Provided::kYes;
 }
@@ -176,10 +176,10 @@ Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& 
     return Provided::kLater;
   }
   auto rest = gangs_.rest_together(item, fit);
-  if (step.hopeless.contains({rest, item.room_zone})) return Provided::kNoOffer;
+  if (step.known_unschedulable.contains({rest, item.room_zone})) return Provided::kNoOffer;
   const auto offer = offers_.cheapest(rest, step.usage, nullptr, item.room_zone);
   if (!offer) {
-    step.hopeless.insert({std::move(rest), item.room_zone});
+    step.known_unschedulable.insert({std::move(rest), item.room_zone});
     return Provided::kNoOffer;
   }
   if (step.launches + offer->nodes > options_.max_launches) {

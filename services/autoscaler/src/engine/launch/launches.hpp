@@ -1,14 +1,14 @@
 #pragma once
 #include "facts.hpp"
 #include "instances/claims.hpp"
-#include "launch/capacity_markets.hpp"
 #include "launch/fit.hpp"
 #include "launch/gang_launches.hpp"
 #include "launch/joint.hpp"
 #include "launch/new_nodes.hpp"
-#include "launch/offer.hpp"
-#include "launch/offers.hpp"
 #include "launch/plans.hpp"
+#include "offers/capacity_markets.hpp"
+#include "offers/offer.hpp"
+#include "offers/offers.hpp"
 #include "state.hpp"
 
 #include <map>
@@ -48,7 +48,7 @@ class Launches {
     CapacityByClaim capacities;
     std::map<std::string, Usage> usage;
     std::int64_t launches = 0;
-    std::set<std::pair<std::vector<PodSet>, std::string>> hopeless =
+    std::set<std::pair<std::vector<PodSet>, std::string>> known_unschedulable =
         {};  ///< pods without an offer, by zone: limits and capacity only shrink
   };
   using Items = JointPlanner::Items;

@@ -1,7 +1,7 @@
 #pragma once
 #include "facts.hpp"
 #include "instances/claims.hpp"
-#include "launch/offers.hpp"
+#include "offers/offers.hpp"
 #include "state.hpp"
 
 #include <map>

@@ -1,5 +1,6 @@
 #pragma once
 // The part of a NodeClaim object that decides how its node starts and ends.
+#include "qm/autoscaler/engine.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/json.hpp"
 
@@ -7,6 +8,8 @@
 
 namespace qm::autoscaler {
 
+/// What the intent of a launch has of the life of its node.
+[[nodiscard]] Json launch_lifecycle(const LaunchIntent& launch);
 /// Adds to a NodeClaim what the intent has of the life of its node. With Karpenter as the driver the engine expires and
 /// drifts nodes: Karpenter must not do the same without a checkpoint.
 [[nodiscard]] Json with_lifecycle(Json node_claim, const Json& intent, Driver driver);

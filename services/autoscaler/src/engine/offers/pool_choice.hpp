@@ -1,6 +1,6 @@
 #pragma once
 #include "launch/new_nodes.hpp"
-#include "launch/offer.hpp"
+#include "offers/offer.hpp"
 #include "state.hpp"
 
 #include <map>

@@ -1,5 +1,5 @@
 // Types whose instances did not become ready recently.
-#include "launch/avoided.hpp"
+#include "offers/avoided.hpp"
 
 #include <fmt/format.h>
 

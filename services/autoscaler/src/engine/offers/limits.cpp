@@ -1,5 +1,5 @@
 // Limits of NodePools and what instances use of them.
-#include "launch/offer.hpp"
+#include "offers/offer.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 #include "facts.hpp"
 #include "launch/new_nodes.hpp"
-#include "launch/offer.hpp"
-#include "launch/pool_choice.hpp"
+#include "offers/offer.hpp"
+#include "offers/pool_choice.hpp"
 #include "qm/autoscaler/gang_launch/alternatives.hpp"
 #include "state.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "facts.hpp"
-#include "launch/offer.hpp"
+#include "offers/offer.hpp"
 
 #include <string>
 

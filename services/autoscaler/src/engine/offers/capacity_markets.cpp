@@ -1,5 +1,5 @@
 // Policy to selectors: a variant of a demand item for each capacity type.
-#include "launch/capacity_markets.hpp"
+#include "offers/capacity_markets.hpp"
 
 #include <algorithm>
 

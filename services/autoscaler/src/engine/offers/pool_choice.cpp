@@ -1,5 +1,5 @@
 // Expanders and balanced groups: the choice of Cluster Autoscaler, over the cheapest offer of each NodePool.
-#include "launch/pool_choice.hpp"
+#include "offers/pool_choice.hpp"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // Offerings and prices.
-#include "launch/offers.hpp"
+#include "offers/offers.hpp"
 
-#include "launch/avoided.hpp"
 #include "launch/fit.hpp"
 #include "launch/overlays.hpp"
+#include "offers/avoided.hpp"
 #include "qm/base/assert.hpp"
 
 #include <fmt/ranges.h>
