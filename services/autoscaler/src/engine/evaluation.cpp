@@ -17,13 +17,16 @@ void Evaluation::run() {
   parts_.spot.close_orders();
   parts_.retirement.end_drained();
   parts_.drift.update();
+  parts_.disruptions.follow_replacements();
   parts_.static_pools.keep_replicas();
   parts_.launches.cover_demand();
   parts_.headroom.keep_buffers();
   parts_.retirement.retire_surplus();
-  parts_.disruptions.follow_replacements();
   parts_.disruptions.disrupt();
   parts_.disruptions.empty_nodes();
+  // Again: a replica, or a node of a buffer, may be disrupted.
+  parts_.static_pools.keep_replicas();
+  parts_.headroom.keep_buffers();
   parts_.groups.size_groups();
   for (const auto& name : state_.changed_claims) {
     if (const Claim* row = state_.tables.claims.find(name)) state_.out.instances.push_back({name, *row, false});
