@@ -118,7 +118,7 @@ class Pass {
     for (std::size_t i = 0; i < problem_.nodes.size(); ++i) {
       const DisruptionNode& node = problem_.nodes[i];
       const auto at = pools_.find(node.pool);
-      if (at == pools_.end() || node.disrupted || started_[i]) continue;
+      if (at == pools_.end() || node.disrupted || node.nominated || started_[i]) continue;
       const auto since = due_at(node, *at->second.pool, cause);
       if (!since) continue;
       if (*since > problem_.now) {
@@ -222,6 +222,7 @@ std::string broken_rule(const DisruptionProblem& problem, const DisruptionDecisi
     const auto due = due_at(node, *counts.pool, one.cause);
     if (!due || *due > problem.now) return fmt::format("node {} is not {}", node.name, name_of(one.cause));
     if (node.disrupted) return fmt::format("node {} is disrupted already", node.name);
+    if (node.nominated) return fmt::format("node {} is promised to a pending gang", node.name);
     if (one.cause == DisruptionCause::kUnhealthy && counts.unhealthy > counts.most_unhealthy())
       return fmt::format("node {} is repaired, and too much of its NodePool is unhealthy", node.name);
     if (is_forceful(one.cause)) continue;

@@ -43,7 +43,7 @@ DisruptionPool pool_of(const std::string& text) {
 }
 
 /// NAME[*COUNT] POOL pods=N empty=AGO created=AGO expire=SECONDS drift=REASON@AGO unhealthy=AGO (of the repair) dnd
-/// hold=POD (true) hold=POD@SECONDS (since a start 60 s ago) pdb=POD serves disrupted notready reserved
+/// hold=POD (true) hold=POD@SECONDS (since a start 60 s ago) pdb=POD serves disrupted notready reserved nominated
 std::vector<DisruptionNode> nodes_of(const std::string& text) {
   DisruptionNode node;
   const auto words = split(text, ' ');
@@ -66,6 +66,7 @@ std::vector<DisruptionNode> nodes_of(const std::string& text) {
     if (key == "disrupted") node.disrupted = true;
     if (key == "notready") node.ready = false;
     if (key == "reserved") node.reserved = true;
+    if (key == "nominated") node.nominated = true;
   }
   const auto star = words[0].find('*');
   const long count = star == std::string::npos ? 1 : std::stol(words[0].substr(star + 1));
@@ -107,6 +108,8 @@ p budget=2 ; q budget=2 | a*3 p empty=1 ; b*3 q empty=1 | a1 Empty, a2 Empty, b1
 p budget=100% ; q budget=100% | a*3 p empty=1 ; b*3 q empty=1 | 6 |
 # Emptiness should not delete a node that is nominated for pods
 p | a p empty=99 reserved | - |
+p | a p empty=99 drift=AMIDrift@9 created=31 expire=30 nominated | - |
+p | a p empty=99 drift=AMIDrift@9 reserved | a Drifted |
 # BuildDisruptionBudgetMapping should not consider nodes that are not managed as part of disruption count
 p budget=50% | a p empty=1 ; b p pods=1 ; c other empty=1 ; d other empty=1 | a Empty |
 # BuildDisruptionBudgetMapping should not return a negative disruption value

@@ -111,6 +111,25 @@ TEST(Alone, ADrainIsACordonOnlyWithoutAnotherScheduler) {
   EXPECT_EQ(alone.intents[0].id, "cordon/n1/7/on");
 }
 
+// At the deadline of a drain the instance ends with the pods on it: the executor does not check for them.
+TEST(Alone, ADrainPastItsDeadlineEndsWithItsPods) {
+  const auto checks_pods = [](std::optional<Instant> deadline) {
+    Engine engine(catalog_types());
+    Claim claim;
+    claim.node = NodeName("n1");
+    claim.life.deadline = deadline;
+    engine.mutable_tables().claims.insert(ClaimName("p-1"), claim);
+    Output out;
+    out.terminations.push_back({ClaimName("p-1"), InstanceId("i-1"), from_micros(7), ""});
+    service::Effects effects;
+    Codec(true).encode(engine, out, {}, effects);
+    return !(*Json::parse(effects.intents.at(0).payload))["node"].is_null();
+  };
+  EXPECT_TRUE(checks_pods(std::nullopt));
+  EXPECT_TRUE(checks_pods(from_micros(8)));
+  EXPECT_FALSE(checks_pods(from_micros(7)));
+}
+
 TEST(Alone, WrongSettingsListTheValidOnes) {
   const auto& table = settings_table();
   EXPECT_TRUE(table.read({{"observe", "cluster"}})->cluster.alone);

@@ -3,6 +3,7 @@
 
 #include "qm/autoscaler/shell.hpp"
 #include "qm/http/http.hpp"
+#include "src/shell/instances/node_claim.hpp"
 
 #include <gtest/gtest.h>
 
@@ -119,6 +120,29 @@ class Lifecycle : public ::testing::Test {
   ClaimName claim_;
   NodeLifecycle lifecycle_{client_, [this](const auto& use) { use(engine_); }, clock_, {true, 1s, 0s}};
 };
+
+TEST(NodeClaim, HasTheLifeOfItsNode) {
+  const Json bare = *Json::parse(
+      R"({"metadata":{"name":"p-1","annotations":{"quartermaster.dev/reason":"why"}},"spec":{"requirements":[]}})");
+  const Json intent = *Json::parse(
+      R"({"lifecycle":{"startup_taints":[{"key":"cni","value":"","effect":"NoExecute"}],"annotations":{"a":"b"},)"
+      R"("resources":["nvidia.com/gpu"],"hash":"0a1b","expire_after_s":86400,"termination_grace_s":600}})");
+  const Json own = with_lifecycle(bare, intent, Driver::kEc2);
+  EXPECT_EQ(kube::annotation(own, "karpenter.sh/nodepool-hash"), "0a1b");
+  EXPECT_EQ(kube::annotation(own, "a"), "b");
+  EXPECT_EQ(kube::annotation(own, "quartermaster.dev/reason"), "why");
+  EXPECT_EQ(own["spec"]["expireAfter"].string(), "86400s");
+  EXPECT_EQ(own["spec"]["terminationGracePeriod"].string(), "600s");
+  EXPECT_EQ(own["spec"]["startupTaints"].size(), 1U);
+  EXPECT_EQ(own["spec"]["resources"]["requests"]["nvidia.com/gpu"].string(), "1");
+  // Karpenter must neither expire the claim without a checkpoint nor compare a hash that is not its own.
+  const Json theirs = with_lifecycle(bare, intent, Driver::kKarpenter);
+  EXPECT_EQ(theirs["spec"]["expireAfter"].string(), "Never");
+  EXPECT_EQ(kube::annotation(theirs, "karpenter.sh/nodepool-hash"), "");
+  EXPECT_EQ(starting_taints(intent),
+            (std::vector<Taint>{{"cni", "", "NoExecute"}, {"karpenter.sh/unregistered", "", "NoExecute"}}));
+  EXPECT_TRUE(starting_taints(*Json::parse("{}")).empty()) << "an intent of an earlier release";
+}
 
 TEST_F(Lifecycle, ANodeIsRegisteredAndThenInitialized) {
   lifecycle_.pass();

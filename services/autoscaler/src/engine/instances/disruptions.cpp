@@ -31,6 +31,7 @@ void Disruptions::wake(Instant at) {
 
 void Disruptions::back_off(const std::string& pool, const std::string& reason) {
   const DriftBackOff* known = tables_.drift_back_offs.find(pool);
+  if (known != nullptr && known->until > state_.now) return;  // one failure of several nodes at once
   DriftBackOff row = known == nullptr ? DriftBackOff{} : *known;
   row.until = state_.now + std::min<Duration>(options_.drift_pause * (1 << std::min(row.failures, kMostDoublings)),
                                               std::chrono::hours(1));
@@ -95,7 +96,8 @@ DisruptionProblem Disruptions::problem(Instant now, std::vector<ClaimName>& name
     if (!is_disruptable(c) || !c.life.initialized || pool == nullptr || pool->manual || facts_.node_of(c) == nullptr)
       continue;
     out.nodes.push_back(node_of(name, c));
-    out.nodes.back().reserved = planned.contains(name) || state_.headroom.contains(name) || awaits_pods(c, now);
+    out.nodes.back().reserved = state_.headroom.contains(name) || awaits_pods(c, now);
+    out.nodes.back().nominated = planned.contains(name);
     if (delayed) out.nodes.back().empty_since.reset();
     names.push_back(name);
   }

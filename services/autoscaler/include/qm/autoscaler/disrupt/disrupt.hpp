@@ -34,7 +34,8 @@ struct DisruptionNode {
   Instant created{};  ///< of its NodeClaim
   bool ready = true;
   bool disrupted = false;       ///< it is drained, or its replacement starts: it counts in budgets
-  bool reserved = false;        ///< empty, but needed: its gang is not complete
+  bool nominated = false;       ///< a pending gang was promised it: it is not disrupted for any cause
+  bool reserved = false;        ///< it is empty, but needed: that is not a cause
   bool do_not_disrupt = false;  ///< the node itself has the annotation "true"
   std::int64_t pods = 0;        ///< without those of DaemonSets and mirror pods
   std::optional<Instant> empty_since;
