@@ -158,11 +158,12 @@ bool Launches::provide(const DemandUpdated::Item& item, Step& step) {
   if (provided != Provided::kNoOffer || item.runs) return provided == Provided::kYes;
   // Its instances cannot be completed in their zone: all of it elsewhere.
   const auto ended = gangs_.roll_back(item.id.uid);
-  if (ended.empty()) return false;
+  if (ended.empty() && own_capacity(whole, step).empty()) return false;
   for (const auto& name : ended) step.capacities.erase(name);
+  if (ended.empty()) plans_.withdraw(item.id.uid);  // its instances are those of other launches
   step.usage = facts_.usage();
   step.known_unschedulable.clear();
-  rolled_back_ = true;
+  rolled_back_ = !ended.empty();
   return provide_all(whole, step) == Provided::kYes;
 }
 
