@@ -29,8 +29,9 @@ Result<std::unique_ptr<service::Shell>> open_shell(const std::string& service, c
   }
   if (service == "autoscaler") {
     QM_ASSIGN(const auto chosen, autoscaler::settings_table().read(settings));
-    return Opened(std::make_unique<autoscaler::Shell>(std::make_unique<autoscaler::Engine>(autoscaler::catalog_types()),
-                                                      autoscaler::Codec(chosen.cluster.alone)));
+    return Opened(std::make_unique<autoscaler::Shell>(
+        std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), autoscaler::engine_options(chosen)),
+        autoscaler::Codec(chosen.cluster.alone, chosen.cluster.driver)));
   }
   if (service == "telemetry") {
     QM_TRY(settings::check_names(settings, {}));

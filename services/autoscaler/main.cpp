@@ -79,19 +79,12 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.snapshot = rpc::snapshot_over_grpc(settings.peers, rpc::client_security(settings));
   options.last_state = wire::last_state;
   replica->guard(options);
-  autoscaler::Options engine_options;
-  engine_options.node_details = true;
-  engine_options.strict_min_values = cluster_settings.strict_min_values;
-  engine_options.node_price = cluster_settings.node_price;
-  autoscaler::apply(chosen.groups, engine_options);
-  engine_options.checkpoint_interval = chosen.checkpoint_interval;
-  engine_options.replicas.exact_schedules = chosen.replicas.exact_schedules;
-  engine_options.provider = cluster_settings.driver != autoscaler::Driver::kNone;
-  service::Host host(options,
-                     std::make_unique<autoscaler::Shell>(
-                         std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), engine_options),
-                         autoscaler::Codec(cluster_settings.alone, cluster_settings.driver)),
-                     replica->take_store(), std::move(bus), *clock, &executor);
+  service::Host host(
+      options,
+      std::make_unique<autoscaler::Shell>(
+          std::make_unique<autoscaler::Engine>(autoscaler::catalog_types(), autoscaler::engine_options(chosen)),
+          autoscaler::Codec(cluster_settings.alone, cluster_settings.driver)),
+      replica->take_store(), std::move(bus), *clock, &executor);
   QM_TRY(host.open([] { return !rpc::signal_pending(); }));
   QM_TRY(autoscaler::Cluster::begin(host));
   host.start();

@@ -18,6 +18,18 @@ settings::Kind<Money> usd_per_hour() {
 
 }  // namespace
 
+Options engine_options(const Settings& settings) {
+  Options out;
+  out.node_details = true;  // NodeWatch publishes them
+  out.strict_min_values = settings.cluster.strict_min_values;
+  out.node_price = settings.cluster.node_price;
+  apply(settings.groups, out);
+  out.checkpoint_interval = settings.checkpoint_interval;
+  out.replicas.exact_schedules = settings.replicas.exact_schedules;
+  out.provider = settings.cluster.driver != Driver::kNone;
+  return out;
+}
+
 const settings::Table<Settings>& settings_table() {
   using namespace settings;
   constexpr auto cluster = &Settings::cluster;

@@ -28,6 +28,9 @@ struct Settings {
   ReplicaSettings replicas;
 };
 
+/// The options of the engine: the same in the service and in a replay of its journal.
+[[nodiscard]] Options engine_options(const Settings& settings);
+
 /// The table of all settings.
 [[nodiscard]] const settings::Table<Settings>& settings_table();
 
