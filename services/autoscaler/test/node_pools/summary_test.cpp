@@ -38,7 +38,7 @@ std::string most_of(const config::NodePool& pool) {
                       : "unlimited";
 }
 
-// S-212: the limit times the price for each GPU of the catalog.
+// S-212, S-311: the limit times the price for each GPU of the catalog.
 TEST(PoolSummary, TheLimitTimesThePriceIsTheHighestSpend) {
   for (const auto& manifests : qm::testing::manifest_folders()) {
     SCOPED_TRACE(manifests.name());
@@ -49,12 +49,12 @@ TEST(PoolSummary, TheLimitTimesThePriceIsTheHighestSpend) {
       const auto summary = summary_of(pool);
       ASSERT_TRUE(summary.most) << name;
       const std::int64_t limit = pool.limits.at("nvidia.com/gpu").units();
-      double dearest = 0;
+      double highest = 0;
       for (const auto& type_name : summary.instance_types) {
         const auto& type = *catalog::find(type_name);
-        if (type.gpus > 0) dearest = std::max(dearest, std::stod(std::string(type.usd_hour)) / type.gpus);
+        if (type.gpus > 0) highest = std::max(highest, std::stod(std::string(type.usd_hour)) / type.gpus);
       }
-      EXPECT_NEAR(std::stod(summary.most->usd.to_usd()), static_cast<double>(limit) * dearest, 1e-6) << name;
+      EXPECT_NEAR(std::stod(summary.most->usd.to_usd()), static_cast<double>(limit) * highest, 1e-6) << name;
       EXPECT_EQ(summary.most->limit, fmt::format("nvidia.com/gpu {}", limit));
     }
   }
