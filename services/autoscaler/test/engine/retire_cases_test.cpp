@@ -360,6 +360,26 @@ TEST(Retire, AnothersCordonIsNoConfirmation) {
   )");
 }
 
+// It is published as not ready, yet it does not count as disrupted: the default budget of one pool node is one.
+TEST(Retire, ACordonedNodeIsWithinTheBudget) {
+  expect(R"(
+    pool p types=a8 after=60 budget=10%
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=1
+    unwant w
+    tick 300
+    => withdrawn w/1
+    node n1 i-1 cordoned
+    tick 60
+    => drain n1 Empty
+    node n1 i-1 cordoned
+    => terminate p-00001 i-1
+  )");
+}
+
 TEST(Retire, WorkThatLandsFirstKeepsTheNode) {
   expect(std::string(kOne) + R"(
     node n1 i-1
