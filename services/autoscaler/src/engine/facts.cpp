@@ -42,7 +42,7 @@ std::optional<Condition> Facts::start_gap(const Claim& claim) const {
   const NodeRow* node = node_of(claim);
   const NodeDetails* details = details_of(claim);
   const Pool* pool = tables_.pools.find(claim.pool);
-  NodeStart start{node != nullptr, node != nullptr && node->ready, {}, {}};
+  NodeStart start{node != nullptr, node != nullptr && node->is_up(), {}, {}};
   if (!state_.options.node_details) return initialization_gap(start, {});
   if (details == nullptr) return initialization_gap({}, {});
   start.taints = details->taints;

@@ -62,6 +62,8 @@ struct NodeRow {
   std::optional<Instant> taken_at;        ///< notice with a deadline
   NoticeKind notice = NoticeKind::kSpot;  ///< of taken_at
   std::optional<Instant> risk_since;      ///< recommendation to move the work; no deadline
+  /// A cordoned node is published as not ready; its taints name the cause if it is not ready without the cordon.
+  [[nodiscard]] bool is_up() const { return ready || cordoned; }
   friend auto operator<=>(const NodeRow&, const NodeRow&) = default;
 };
 

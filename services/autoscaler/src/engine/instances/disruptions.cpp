@@ -55,7 +55,7 @@ DisruptionNode Disruptions::node_of(const ClaimName& name, const Claim& c) const
   out.name = name.value();
   out.pool = c.pool;
   out.created = c.requested;
-  out.ready = node.ready || node.cordoned;  // a cordoned node is published as not ready
+  out.ready = node.is_up();
   out.disrupted = c.state == ClaimState::kDraining || node.taken_at || node.broken || !c.life.replaced_by.empty();
   out.pods = node.pods;
   out.empty_since = node.empty_since;
