@@ -45,6 +45,7 @@ class Offers {
                                                       const InstanceType* at_least = nullptr) const;
 
  private:
+  friend class Candidates;  ///< explains the same offerings
   /// An offering of a type that fits the pods.
   struct Candidate {
     const InstanceType* type = nullptr;
