@@ -1,6 +1,7 @@
-// The command line: the only file that uses CLI11.
+// The command line: with capacity_options.cpp the only file that uses CLI11.
 #include "options.hpp"
 
+#include "capacity_options.hpp"
 #include "qm/base/option_range.hpp"
 #include "qm/cli/run.hpp"
 #include "qm/config/manifest.hpp"
@@ -95,6 +96,7 @@ class Reader {
     import_verbs();
     workload_verbs();
     fleet_verbs();
+    capacity_verbs();
     cluster_verbs();
     advice_verbs();
     cost_verbs();
@@ -386,6 +388,12 @@ class Reader {
     ranged(events->add_option("--count", count_, "end after so many"), at_least<std::int64_t>(1));
   }
 
+  void capacity_verbs() {
+    auto* capacity = verb("capacity", "why, plan, simulate: what is launched and at which price, candidates, what-if",
+                          [this] { return capacity_.verb(); });
+    capacity_.add_to(*capacity);
+  }
+
   void cluster_verbs() {
     const auto kube = [this](CLI::App* sub) {
       sub->add_option("--kube", kube_,
@@ -511,6 +519,7 @@ class Reader {
   std::vector<std::string> files_, models_, pairs_, selectors_, sets_;
   std::vector<std::string> deleted_;
   DefragVerb defrag_;
+  CapacityFlags capacity_;
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
                      operator_values_, nccl_, check_, message_, retry_after_, model_, table_;

@@ -169,6 +169,20 @@ struct ScaleVerb {  ///< scale eval
   static constexpr const char* kService = "autoscaler";
   std::string ns, name;  ///< of a target or a scaler; empty = all
 };
+struct CapacityVerb {  ///< capacity why, plan and simulate
+  static constexpr const char* kService = "autoscaler";
+  enum class Action { kWhy, kPlan, kSimulate } action = Action::kPlan;
+  pb::ExplainCapacityRequest why;
+  pb::SimulateCapacityRequest change;  ///< without the manifests of `files`
+  std::vector<std::string> files;      ///< NodePools
+};
+struct HistoryVerb {  ///< capacity simulate over a recorded journal
+  static constexpr const char* kService = nullptr;
+  std::string journal, shard = "default";  ///< connection string of the database
+  pb::SimulateCapacityRequest change;      ///< without the manifests of `files`
+  std::vector<std::string> files, sets;    ///< NodePools; settings of the service
+  std::int64_t demand_percent = 100;
+};
 struct ReportVerb {
   static constexpr const char* kService = "cost";
   std::string period;
@@ -183,11 +197,11 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after this number of lines; 0 = never
 };
 
-using Verb =
-    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb, WhatIfVerb,
-                 CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb, RecommendVerb, ClaimsVerb,
-                 PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb, NodeVerb, ActiveVerb, CheckVerb,
-                 QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb, ImportVerb, ScaleVerb>;
+using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb,
+                          WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb,
+                          RecommendVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb,
+                          NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb,
+                          ImportVerb, ScaleVerb, CapacityVerb, HistoryVerb>;
 
 struct Options {
   std::string endpoints;

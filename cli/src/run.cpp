@@ -93,6 +93,8 @@ std::vector<std::string> files_of(const Verb& verb) {
   if (const auto* layouts = std::get_if<LayoutsVerb>(&verb)) return layouts->files;
   if (const auto* what_if = std::get_if<WhatIfVerb>(&verb)) return what_if->files;
   if (const auto* admit = std::get_if<AdmitVerb>(&verb)) return admit->files;
+  if (const auto* capacity = std::get_if<CapacityVerb>(&verb)) return capacity->files;
+  if (const auto* history = std::get_if<HistoryVerb>(&verb)) return history->files;
   if (const auto* import = std::get_if<ImportVerb>(&verb)) return import->files;
   if (const auto* preflight = std::get_if<PreflightVerb>(&verb);
       preflight != nullptr && !preflight->operator_values.empty())

@@ -77,6 +77,15 @@ const InstanceType* Engine::type(const std::string& name) const { return parts_-
 std::vector<std::string> Engine::explain(Instant now, std::size_t most, const Sees& sees) const {
   return parts_->explanation.explain(now, most, sees);
 }
+std::optional<CapacityDecision> Engine::decision(const WorkloadUid& uid, Instant now, std::size_t listed) const {
+  return parts_->explanation.decision(uid, now, listed);
+}
+PriceBound Engine::bound(const std::vector<PodSet>& sets) const { return parts_->candidates.bound(sets); }
+std::map<std::string, std::int64_t> Engine::eligible_nodes(Instant now) const {
+  return parts_->disruptions.eligible_nodes(now);
+}
+const Options& Engine::options() const { return parts_->state.options; }
+const std::map<std::string, InstanceType>& Engine::catalog() const { return parts_->state.catalog; }
 std::string Engine::namespace_of(const WorkloadUid& uid) const { return parts_->facts.namespace_of(uid); }
 std::map<std::string, BufferState> Engine::buffers() const { return parts_->headroom.buffers(); }
 std::map<std::string, std::int64_t> Engine::replicas() const { return parts_->static_pools.replicas(); }

@@ -100,10 +100,10 @@ std::map<std::pair<std::string, std::string>, checkpoint::Hazard> Facts::hazards
   return out;
 }
 
-std::map<std::string, Usage> Facts::usage() const {
+std::map<std::string, Usage> Facts::usage(const std::set<ClaimName>& without) const {
   std::map<std::string, Usage> out;
   for (const auto& [name, c] : tables_.claims) {
-    if (c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
+    if (without.contains(name) || c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
     if (const InstanceType* t = type(c.type)) out[c.pool].add(*t, 1);
   }
   return out;

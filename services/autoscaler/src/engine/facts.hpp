@@ -48,8 +48,8 @@ class Facts {
   [[nodiscard]] std::map<std::pair<std::string, std::string>, checkpoint::Hazard> hazards(Instant now) const;
   /// Claims that pending gangs were promised: an empty one waits for the rest of its gang.
   [[nodiscard]] std::set<ClaimName> planned() const;
-  /// What the instances of each pool use of its limits.
-  [[nodiscard]] std::map<std::string, Usage> usage() const;
+  /// What the instances of each pool use of its limits, `without` some of them.
+  [[nodiscard]] std::map<std::string, Usage> usage(const std::set<ClaimName>& without = {}) const;
 
  private:
   const State& state_;

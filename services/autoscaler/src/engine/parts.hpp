@@ -14,6 +14,7 @@
 #include "launch/new_nodes.hpp"
 #include "launch/static_pools.hpp"
 #include "observations.hpp"
+#include "offers/candidates.hpp"
 #include "offers/capacity_markets.hpp"
 #include "replicas/replica_scaling.hpp"
 #include "state.hpp"
@@ -49,7 +50,8 @@ struct EngineParts {
   ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
   GroupMembers group_members{state, facts, claims};
 
-  Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom};
+  Candidates candidates{state, facts, new_nodes, offers, markets};
+  Explanation explanation{state, facts, candidates, static_pools, schedules, disruptions, headroom};
 };
 
 }  // namespace qm::autoscaler

@@ -173,6 +173,10 @@ void Cluster::write_status() {
 }
 
 // Writes one Event to each namespace whose workloads have another owner, with its name.
+void Cluster::export_metrics(metrics::Registry& registry) const {
+  registry.on_collect([this] { return nodes_.metrics().families(); });
+}
+
 void Cluster::report() {
   std::map<std::string, std::string> uids;  // one for each namespace
   host_.read([&](const service::Shell& shell) {

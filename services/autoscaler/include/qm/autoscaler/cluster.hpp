@@ -182,6 +182,8 @@ class Cluster {
   void start();
   void stop();
   [[nodiscard]] bool synced() const;
+  /// The metrics of nodes and pods, under the names of Karpenter.
+  void export_metrics(metrics::Registry& registry) const;
   /// For CloudWatch, if other controllers handle NodeClaims.
   [[nodiscard]] std::optional<std::vector<Json>> listed_instances() { return claims_->listed_instances(); }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/autoscaler/decision.hpp"
 #include "qm/autoscaler/expanders/expanders.hpp"
 #include "qm/autoscaler/policy/capacity_policy.hpp"
 #include "qm/autoscaler/tables.hpp"
@@ -220,6 +221,16 @@ class Engine {
   /// With `sees`, only of gangs in the namespaces for which it returns true.
   [[nodiscard]] std::vector<std::string> explain(Instant now, std::size_t most = SIZE_MAX, const Sees& sees = {}) const;
   [[nodiscard]] std::string namespace_of(const WorkloadUid& uid) const;  ///< empty if not known
+  /// What is launched for a workload on the demand list, or why nothing is: see decision.hpp. At most `listed` candidates;
+  /// the counts have all. none = it is not on the list.
+  [[nodiscard]] std::optional<CapacityDecision> decision(const WorkloadUid& uid, Instant now,
+                                                         std::size_t listed = kCandidatesListed) const;
+  /// The lower bound of the price of instances for pods, and for all of the demand without room on running nodes.
+  [[nodiscard]] PriceBound bound(const std::vector<PodSet>& sets) const;
+  /// Nodes that a voluntary disruption may consider, and all that have a reason, by reason: "empty", "drifted".
+  [[nodiscard]] std::map<std::string, std::int64_t> eligible_nodes(Instant now) const;
+  [[nodiscard]] const Options& options() const;
+  [[nodiscard]] const std::map<std::string, InstanceType>& catalog() const;  ///< by name
   /// The number of instances that each static pool has or gets, without those that are being terminated.
   [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
   /// The CapacityBuffers, with the pods for which there is capacity, or it starts.

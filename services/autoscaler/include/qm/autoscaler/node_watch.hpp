@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/autoscaler/karpenter_metrics.hpp"
 #include "qm/autoscaler/node_details.hpp"
 #include "qm/autoscaler/tables.hpp"
 #include "qm/kube/client.hpp"
@@ -32,6 +33,8 @@ class NodeWatch {
   void restore(const Tables& tables);
   /// Inputs for the nodes whose details changed since the last call.
   [[nodiscard]] std::vector<service::Input> changes();
+  /// The metrics of the nodes and pods.
+  [[nodiscard]] const ObjectMetrics& metrics() const { return metrics_; }
 
  private:
   struct Pod {
@@ -57,6 +60,7 @@ class NodeWatch {
   [[nodiscard]] std::string blocked_by(const Pod& pod) const;
   [[nodiscard]] NodeDetails details_of(const Node& node) const;
 
+  ObjectMetrics metrics_;
   mutable std::mutex mutex_;
   std::map<std::string, Pod> pods_;  ///< by uid
   std::map<std::string, Node> nodes_;

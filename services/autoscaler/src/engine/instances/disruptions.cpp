@@ -271,4 +271,16 @@ void Disruptions::explain_held(std::vector<std::string>& lines, Instant now) con
   }
 }
 
+std::map<std::string, std::int64_t> Disruptions::eligible_nodes(Instant now) const {
+  std::map<std::string, std::int64_t> out{{"empty", 0}, {"drifted", 0}};
+  std::vector<ClaimName> names;
+  const auto decision = decide_disruptions(problem(now, names), next_in_utc);
+  const auto count = [&](DisruptionCause cause) {
+    if (!is_forceful(cause)) ++out[cause == DisruptionCause::kEmpty ? "empty" : "drifted"];
+  };
+  for (const Disruption& one : decision.start) count(one.cause);
+  for (const HeldNode& one : decision.held) count(one.cause);
+  return out;
+}
+
 }  // namespace qm::autoscaler

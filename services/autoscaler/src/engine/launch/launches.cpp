@@ -1,6 +1,6 @@
 // Demand to instances.
 //
-//   for each gang on the list, by priority, pending gangs first, then by waiting time:
+//   for each gang on the list, by priority, pending gangs first, those of heavier NodePools first, then by waiting time:
 //     its instances are starting, or became ready a moment ago   -> wait for placement
 //     starting instances, its own or others', have capacity      -> share them
 //     else the cheapest offering that fits it whole, or the part that its own instances and the room on running nodes
@@ -290,8 +290,13 @@ void Launches::cover_demand() {
 void Launches::cover_demand_once() {
   std::vector<const DemandUpdated::Item*> order, open;
   for (const auto& [uid, item] : tables_.demand) order.push_back(&item);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::tuple(-a->priority, a->runs, a->since, a->id) < std::tuple(-b->priority, b->runs, b->since, b->id);
+  const auto weights = offers_.heaviest(order);
+  std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
+    const auto rank = [&](const DemandUpdated::Item& item) {
+      const auto weight = weights.find(item.id.uid);
+      return std::tuple(-item.priority, item.runs, weight == weights.end() ? 0 : -weight->second, item.since, item.id);
+    };
+    return rank(*a) < rank(*b);
   });
   Step step{capacity_of_launches(), facts_.usage(), 0};
   // The limit is per step: launches at the same time count, so that a step without new inputs launches nothing.

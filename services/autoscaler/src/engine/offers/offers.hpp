@@ -32,6 +32,10 @@ class Offers {
                                               const std::string& zone = {}) const;
   /// The pools that launch for demand: the heaviest first, then the last by name, as in Karpenter.
   [[nodiscard]] std::vector<const Pool*> pools_in_order() const;
+  /// The weight of the heaviest NodePool with a type that the item's pods fit, by workload. Empty if all pools that launch
+  /// for demand have the same weight.
+  [[nodiscard]] std::map<WorkloadUid, std::int32_t> heaviest(
+      const std::vector<const DemandUpdated::Item*>& items) const;
   /// The offerings of the type in the pool that have a price and are not known to lack capacity. `sets`: pods whose zones
   /// are offered too, if the pool has any zone.
   struct Priced {
@@ -45,6 +49,7 @@ class Offers {
                                                       const InstanceType* at_least = nullptr) const;
 
  private:
+  friend class Candidates;  ///< explains the same offerings
   /// An offering of a type that fits the pods.
   struct Candidate {
     const InstanceType* type = nullptr;

@@ -97,6 +97,7 @@ void NodeWatch::restore(const Tables& tables) {
 }
 
 void NodeWatch::on_pod(const Json& pod, bool deleted) {
+  metrics_.on_pod(pod, deleted);
   const std::scoped_lock lock(mutex_);
   const std::string uid = kube::uid_of(pod), node = pod["spec"]["nodeName"].string();
   if (const auto known = pods_.find(uid); known != pods_.end()) {
@@ -119,6 +120,7 @@ void NodeWatch::on_pod(const Json& pod, bool deleted) {
 }
 
 void NodeWatch::on_node(const Json& node, bool deleted) {
+  metrics_.on_node(node, deleted);
   const std::scoped_lock lock(mutex_);
   const std::string name = kube::name_of(node);
   Node& n = nodes_[name];
