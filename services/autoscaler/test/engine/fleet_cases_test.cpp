@@ -57,7 +57,7 @@ TEST_F(Choices, TheOthersAreRankedByPriceAndOfOneMarket) {
                          demand({{"w", 2}})});
   ASSERT_EQ(out.launches.size(), 2U);
   EXPECT_EQ(out.launches[0].row.zone, "z2");
-  // h8 in z2 is dearer than a8 on demand, which is 40 and the next request if all of these are refused.
+  // h8 in z2 is more expensive than a8 on demand, which is 40 and the next request if all of these are refused.
   EXPECT_THAT(out.launches[0].others, ElementsAre(LaunchOption{"h8", "z1"}, LaunchOption{"a8", "z3"}));
   EXPECT_TRUE(claim("p-00001").zone_open);
 }
