@@ -69,7 +69,7 @@ class Folder {
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
         c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels, c.launch, c.rolled_back,
-        c.retry_at, c.interrupted ? 1 : 0, c.owed);
+        c.retry_at, c.interrupted ? 1 : 0, c.owed, c.zone_open);
     const ClaimLifecycle& l = c.life;
     all(l.template_hash, l.expire_after, l.termination_grace, l.resources, l.image, l.subnet, l.security_groups,
         l.initialized ? 1 : 0, l.drift, l.drift_message, l.drifted_since, l.disruption, l.deadline, l.replaces,

@@ -155,7 +155,7 @@ void Observations::apply(const LaunchEnded& c) {
     }
     if (!same.empty())
       return claims_.enter(c.claim, ClaimState::kFailed, fmt::format("{} belongs to {}", c.instance, same.front()));
-    claims_.note_launch(*known);
+    claims_.settle(c.claim, c.type, c.zone);
     // Too late for its gang: the launch is rolled back.
     const bool late = known->state == ClaimState::kFailed && !known->launch.empty();
     if (!late) claims_.enter(c.claim, ClaimState::kLaunched, known->reason);
@@ -164,6 +164,10 @@ void Observations::apply(const LaunchEnded& c) {
   }
   if (known->state != ClaimState::kRequested) return;
   claims_.give_up(c.claim, c.error, c.refusal);
+}
+
+void Observations::apply(const OfferingsRefused& c) {
+  for (const auto& item : c.offerings) claims_.hold({item.type, item.zone, item.market, {}}, item.refusal);
 }
 
 void Observations::apply(const TerminateEnded& c) {
@@ -289,6 +293,7 @@ void Observations::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimNam
   row.type = fact.type;
   row.zone = fact.zone;
   row.market = fact.market;
+  row.zone_open = false;
   row.instance = fact.id;
   row.node = fact.node;
   row.launched = fact.launched;
@@ -301,7 +306,7 @@ void Observations::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimNam
     next = ClaimState::kGone;
   } else if (next == ClaimState::kRequested || next == ClaimState::kFailed || next == ClaimState::kGone) {
     // It started, possibly after the claim was given up; for a gang that is too late.
-    if (next == ClaimState::kRequested && known != nullptr) claims_.note_launch(*known);
+    if (next == ClaimState::kRequested && known != nullptr) claims_.note_launch(row);
     if (next != ClaimState::kFailed || row.launch.empty()) next = ClaimState::kLaunched;
   }
   row.stopped = fact.stopped;

@@ -31,6 +31,7 @@ class Observations {
   void apply(const AckUpdated& c);
   void apply(const HealthUpdated& c);
   void apply(const LaunchEnded& c);
+  void apply(const OfferingsRefused& c);
   void apply(const TerminateEnded& c);
   void apply(const GroupRefused& c);
   void apply(const GroupsListed& c);

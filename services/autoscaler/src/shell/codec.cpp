@@ -1,5 +1,5 @@
-#include "instances/node_claim.hpp"
 #include "json_values.hpp"
+#include "launch/launch_codec.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/wire/encode.hpp"
@@ -224,23 +224,6 @@ Result<std::vector<Command>> look(const service::Input& in) {
   return fail(Code::kInvalid, "not an observation: {}", in.name);
 }
 
-/// Of a single launch, and of each member of a gang's.
-std::vector<Command> launch_outcome(const Json& answer) {
-  Refusal refusal = Refusal::kCapacity;
-  for (const auto other :
-       {Refusal::kType, Refusal::kZone, Refusal::kMarket, Refusal::kAccount, Refusal::kOffering, Refusal::kLaunch}) {
-    if (answer["refusal"].string() == name_of(other)) refusal = other;
-  }
-  const auto ended = [&](const Json& member) {
-    return LaunchEnded{ClaimName(member["claim"].string()), InstanceId(member["instance"].string()),
-                       answer["error"].string(), refusal};
-  };
-  std::vector<Command> out;
-  for (const Json& member : answer["members"].items()) out.push_back(ended(member));
-  if (out.empty()) out.push_back(ended(answer));
-  return out;
-}
-
 Result<std::vector<Command>> outcome(const service::Input& in) {
   QM_ASSIGN(const Json answer, Json::parse(in.bytes));
   if (in.name == "replicas.switch") return std::vector<Command>{};  // the scaler itself shows it
@@ -335,39 +318,6 @@ Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
       break;
   }
   return fail(Code::kUnimplemented, "the autoscaler has no request {}", in.name);
-}
-
-// Intents have all data that the executor needs: it reads no state.
-void Codec::encode_launches(const Output& out, service::Effects& effects) const {
-  for (const auto& l : out.launches) {
-    const bool gang = driver_ == Driver::kEc2 && !l.row.launch.empty();
-    Json taints = Json::array(), labels = Json::object(), claims = Json::array();
-    for (const auto& other : out.launches) {
-      if (gang && other.row.launch == l.row.launch) claims.push_back(other.claim.value());
-    }
-    if (gang && claims.at(0).string() != l.claim.value()) continue;  // its first member has the whole launch
-    for (const auto& t : l.pool.taints)
-      taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
-    for (const auto& [k, v] : l.pool.labels) labels.set(k, v);
-    for (const auto& [k, v] : l.row.labels) labels.set(k, v);
-    Json payload = Json::object({{"claim", l.claim.value()},
-                                 {"pool", l.row.pool},
-                                 {"type", l.row.type},
-                                 {"zone", l.row.zone},
-                                 {"spot", l.row.market == Market::kSpot},
-                                 {"labels", std::move(labels)},
-                                 {"taints", std::move(taints)},
-                                 {"class", l.pool.node_class},
-                                 {"lifecycle", launch_lifecycle(l)},
-                                 {"reason", l.row.reason}});
-    if (gang) {
-      payload.set("launch", l.row.launch);
-      payload.set("claims", std::move(claims));
-      effects.intents.push_back({"launch/" + l.row.launch, "gang.launch", l.row.launch, 0, payload.dump()});
-    } else {
-      effects.intents.push_back({"launch/" + l.claim.value(), "instance.launch", l.claim.value(), 0, payload.dump()});
-    }
-  }
 }
 
 void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>,

@@ -1,5 +1,6 @@
 // Terminate, size and cordon, each idempotent: the size of a group is a number, not an increment. Launches are in
-// launch_executor.cpp.
+// launch/launch_executor.cpp.
+#include "launch/fleet_launcher.hpp"
 #include "observed.hpp"
 #include "qm/autoscaler/replica_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
@@ -34,7 +35,8 @@ Executor::Executor(kube::Client& kube, cloud::Aws& aws, Driver driver, std::stri
       shard_(std::move(shard)),
       parameters_(std::move(parameters)),
       system_pods_(system_pods),
-      replicas_(std::make_shared<ReplicaExecutor>(kube)) {}
+      replicas_(std::make_shared<ReplicaExecutor>(kube)),
+      fleets_(std::make_shared<FleetLauncher>(aws, std::string(kOwnerTag), shard_)) {}
 
 Result<service::Outcome> Executor::execute(const store::IntentRow& intent) {
   if (intent.kind == "instance.launch") return launch(intent);

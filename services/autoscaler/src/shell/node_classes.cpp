@@ -246,7 +246,7 @@ Result<cloud::InstanceRequest> NodeClassWatch::launch_parameters(const std::stri
   PlannedInstance dated = planned;
   dated.at = clock_.now();
   auto request = autoscaler::launch_parameters(entry->second.resolved, cluster, dated);
-  if (request) count_launch(entry->second.resolved, *request);
+  if (request && planned.counted) count_launch(entry->second.resolved, *request);
   return request;
 }
 

@@ -131,6 +131,7 @@ std::string bytes(const Claim& c) {
   row.set_interrupted(c.interrupted);
   *row.mutable_life() = message(c.life);
   row.set_owed(c.owed);
+  row.set_zone_open(c.zone_open);
   return wire::encode(row);
 }
 
@@ -160,6 +161,7 @@ Claim claim_of(const st::Claim& row) {
   // A row of an earlier release: its node was ready once.
   if (!row.has_life()) c.life.initialized = c.state == ClaimState::kReady || c.state == ClaimState::kDraining;
   c.owed = row.owed();
+  c.zone_open = row.zone_open();
   return c;
 }
 

@@ -27,6 +27,8 @@ Options engine_options(const Settings& settings) {
   out.checkpoint_interval = settings.checkpoint_interval;
   out.replicas.exact_schedules = settings.replicas.exact_schedules;
   out.provider = settings.cluster.driver != Driver::kNone;
+  constexpr std::size_t kAlternatives = 19;  // EC2 suggests at least ten types for a spot request
+  if (settings.cluster.driver == Driver::kEc2) out.alternatives = kAlternatives;
   return out;
 }
 

@@ -140,6 +140,16 @@ struct LaunchEnded {
   InstanceId instance;  ///< empty = the launch failed
   std::string error;
   Refusal refusal = Refusal::kCapacity;
+  std::string type = {}, zone = {};  ///< of the instance, if the cloud chose among several; empty = as requested
+};
+/// Offerings of one launch that the cloud tried or would have tried and that did not launch. Another one may have.
+struct OfferingsRefused {
+  struct Item {
+    std::string type, zone;
+    Market market = Market::kOnDemand;
+    Refusal refusal = Refusal::kCapacity;
+  };
+  std::vector<Item> offerings;
 };
 struct TerminateEnded {
   ClaimName claim;
@@ -213,6 +223,6 @@ using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed,
                              AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
                              LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated,
                              InstanceNoticeUpdated, NodeDetailsUpdated, BuffersApplied, OverlaysApplied, ScalerUpdated,
-                             ScalersListed, ReplicasObserved, ReplicasChanged, GroupsListed>;
+                             ScalersListed, ReplicasObserved, ReplicasChanged, GroupsListed, OfferingsRefused>;
 
 }  // namespace qm::autoscaler

@@ -49,6 +49,7 @@ struct Options {
   bool provider = true;                ///< false: no cloud, so that nothing can be launched
   Reliability reliability = Reliability::kByPrice;  ///< decides which capacity types a workload may use
   Duration scale_down_delay{0};                     ///< after a launch no empty node is terminated for this time
+  std::size_t alternatives = 0;     ///< further offerings that one request names, of which the cloud chooses; 0 = none
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
   ReplicaOptions replicas;
 };
@@ -101,11 +102,18 @@ struct SpotPriceEvent {
   PriceRow row;
 };
 
+/// Another instance type or zone that serves the pods of a launch as well.
+struct LaunchOption {
+  std::string type, zone;
+  friend auto operator<=>(const LaunchOption&, const LaunchOption&) = default;
+};
+
 /// Requests to the cloud. The claim's name is the client token: a repetition launches no further instance.
 struct LaunchIntent {
   ClaimName claim;
   Claim row;
   Pool pool;
+  std::vector<LaunchOption> others = {};  ///< in the market of the claim, the best first; the cloud may choose one
 };
 struct TerminateIntent {
   ClaimName claim;

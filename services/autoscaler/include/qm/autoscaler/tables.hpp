@@ -44,6 +44,7 @@ struct Claim {
   std::optional<Instant> retry_at;  ///< failed: it is not replaced before, and the offering has not refused
   bool interrupted = false;         ///< the cloud reclaims it as spot capacity
   ClaimLifecycle life;
+  bool zone_open = false;  ///< without an instance: the cloud may choose another zone and type than the requested ones
   /// Whether the drain of its node evicts pods. Other drains only keep new pods away until it is empty.
   [[nodiscard]] bool evicts_pods() const;
   friend auto operator<=>(const Claim&, const Claim&) = default;

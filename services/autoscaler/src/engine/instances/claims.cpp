@@ -10,19 +10,19 @@ namespace qm::autoscaler {
 
 namespace {
 
-/// The offerings that are held after a refusal of the claim. The zone of a claim may be the choice of the cloud.
-std::vector<Offering> refused_with(const Claim& c, Refusal refusal) {
-  const auto held = held_with({c.type, c.zone, c.market, c.group});
+/// The offerings that are held after a refusal. An empty zone is the choice of the cloud.
+std::vector<Offering> refused_with(const Offering& o, Refusal refusal) {
+  const auto held = held_with(o);
   switch (refusal) {
     case Refusal::kType:
       return {held[1]};
     case Refusal::kZone:
-      return {c.zone.empty() ? held[0] : held[2]};
+      return {o.zone.empty() ? held[0] : held[2]};
     case Refusal::kMarket:
       return {held[3]};
     case Refusal::kAccount: {
       Offering other = held[3];
-      other.market = c.market == Market::kSpot ? Market::kOnDemand : Market::kSpot;
+      other.market = o.market == Market::kSpot ? Market::kOnDemand : Market::kSpot;
       return {held[3], other};
     }
     default:
@@ -84,13 +84,15 @@ void Claims::forget_node(const NodeName& name) {
   tables_.nodes.erase(name);
 }
 
-void Claims::launch(const ClaimName& name, const Claim& c, const Pool& pool) {
+void Claims::launch(const ClaimName& name, const Claim& c, const Pool& pool, std::vector<LaunchOption> others) {
   Claim row = c;
+  row.zone_open = !others.empty();
   row.life.template_hash = pool.lifecycle.template_hash;
   row.life.expire_after = pool.lifecycle.expire_after;
   row.life.termination_grace = pool.lifecycle.termination_grace;
   if (row.life.replaces.empty()) row.life.resources = requested_resources(row);
-  if (c.group.empty()) state_.out.launches.push_back({name, row, pool});  // else the group grows by it
+  if (c.group.empty())
+    state_.out.launches.push_back({name, row, pool, std::move(others)});  // else the group grows by it
   tables_.claims.insert(name, std::move(row));
   mark_changed(name);
 }
@@ -156,14 +158,26 @@ void Claims::give_up(const ClaimName& name, const std::string& reason, Refusal r
     tables_.claims.edit(name).retry_at = state_.now + options_.launch_retry;
     return;
   }
-  for (const Offering& offering : refused_with(c, refusal)) {
+  hold({c.type, c.zone, c.market, c.group}, refusal);
+  enter(name, ClaimState::kFailed, reason);
+}
+
+void Claims::hold(const Offering& refused, Refusal refusal) {
+  for (const Offering& offering : refused_with(refused, refusal)) {
     const Outage* known = tables_.blocked.find(offering);
     const Outage before = known == nullptr ? Outage{} : *known;
     const Outage after = refusal == Refusal::kOffering ? after_hold(before, state_.now, options_.refused_hold)
                                                        : after_refusal(before, state_.now, options_.memory);
     if (known == nullptr || after != before) tables_.blocked.insert(offering, after);
   }
-  enter(name, ClaimState::kFailed, reason);
+}
+
+void Claims::settle(const ClaimName& name, const std::string& type, const std::string& zone) {
+  Claim& c = tables_.claims.edit(name);
+  if (!type.empty()) c.type = type;
+  if (!zone.empty()) c.zone = zone;
+  c.zone_open = false;
+  note_launch(c);
 }
 
 void Claims::note_launch(const Claim& c) {

@@ -133,7 +133,7 @@ void Launches::launch(const ClaimName& name, const Offer& offer, const WorkloadU
   c.group = offer.pool->group;
   c.labels = offer.labels;
   c.launch = id;
-  claims_.launch(name, c, *offer.pool);
+  claims_.launch(name, c, *offer.pool, offer.others);
   ++step.launches;
   step.usage[offer.pool->name].add(*offer.type, 1);
 }
@@ -176,6 +176,10 @@ Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& 
     state_.more_launches = true;
     return Provided::kLater;
   }
+  // The rest belongs into the zone that the cloud chooses in a moment.
+  const bool zone_open = std::ranges::any_of(
+      fit.places, [&](const Plan::Place& place) { return tables_.claims.find(place.claim)->zone_open; });
+  if (!item.runs && zone_open) return Provided::kLater;
   auto rest = gangs_.rest_together(item, fit);
   if (step.known_unschedulable.contains({rest, item.room_zone})) return Provided::kNoOffer;
   const auto offer = offers_.cheapest(rest, step.usage, nullptr, item.room_zone);
@@ -212,6 +216,25 @@ Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& 
   return Provided::kYes;
 }
 
+// For the pods of one instance, where the offering of the plan is the cheapest for them alone too. Instances with equal
+// pods are looked up once, and at most a few different ones: the search is that for a gang.
+std::vector<LaunchOption> Launches::others_of(const JointPlanner::Node& node, const Items& items, const Step& step,
+                                              std::map<std::vector<PodSet>, std::optional<Offer>>& known) const {
+  constexpr std::size_t kMostSearches = 20;
+  std::vector<PodSet> sets;
+  for (const auto& part : node.pods) {
+    sets.push_back(items[part.item]->pod_sets[static_cast<std::size_t>(part.set)]);
+    sets.back().count = part.count;
+    sets.back().name.clear();
+  }
+  auto at = known.find(sets);
+  if (at == known.end() && known.size() == kMostSearches) return {};
+  if (at == known.end()) at = known.emplace(sets, offers_.cheapest(sets, step.usage, nullptr)).first;
+  const std::optional<Offer>& best = at->second;
+  const bool same = best && best->pool == node.offer.pool && best->nodes == 1 && best->offering == node.offer.offering;
+  return same ? best->others : std::vector<LaunchOption>{};
+}
+
 // Each instance is planned for pods of several items; the rest of its capacity may fit further ones.
 Launches::Items Launches::launch_together(const Items& items, Step& step) {
   const auto planned = joint_.plan(items, step.usage);
@@ -220,6 +243,7 @@ Launches::Items Launches::launch_together(const Items& items, Step& step) {
   for (const auto& node : planned.nodes) {
     for (const auto& part : node.pods) pods += part.count;
   }
+  std::map<std::vector<PodSet>, std::optional<Offer>> others;
   for (const auto& node : planned.nodes) {
     if (step.launches >= options_.max_launches) {
       state_.more_launches = true;
@@ -231,8 +255,10 @@ Launches::Items Launches::launch_together(const Items& items, Step& step) {
         facts_.title_of(first.id), node.pods.back().item == node.pods.front().item ? "" : " and others",
         node.offer.type->name, name_of(node.offer.offering.market), node.offer.per_hour.to_usd(2), planned.nodes.size(),
         pods, planned.per_hour.to_usd(2), planned.gap * 100);
+    Offer offer = node.offer;
+    if (options_.alternatives > 0) offer.others = others_of(node, items, step, others);
     const ClaimName name = new_claim(*node.offer.pool);
-    launch(name, node.offer, first.id.uid, {}, std::move(reason), step);
+    launch(name, offer, first.id.uid, {}, std::move(reason), step);
     FreeCapacity capacity = nodes_.empty(nodes_.side_of(*tables_.claims.find(name)));
     for (const auto& [item, set, count] : node.pods) {
       const PodSet& placed = items[item]->pod_sets[static_cast<std::size_t>(set)];

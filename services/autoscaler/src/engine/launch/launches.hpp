@@ -68,6 +68,9 @@ class Launches {
               std::string reason, Step& step);
   /// Launches instances for items that are planned together, and returns those that still lack some.
   [[nodiscard]] Items launch_together(const Items& items, Step& step);
+  [[nodiscard]] std::vector<LaunchOption> others_of(const JointPlanner::Node& node, const Items& items,
+                                                    const Step& step,
+                                                    std::map<std::vector<PodSet>, std::optional<Offer>>& known) const;
   [[nodiscard]] std::optional<DemandUpdated::Item> affordable_part(const DemandUpdated::Item& item,
                                                                    const Step& step) const;
 

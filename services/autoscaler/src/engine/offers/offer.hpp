@@ -16,6 +16,8 @@ struct Usage {
   void add(const InstanceType& type, std::int64_t nodes);
   /// The resource that exceeds its limit; empty = all are within.
   [[nodiscard]] std::string beyond(const Pool& pool) const;
+  /// Whether it is at most `other` in each resource that the pool limits.
+  [[nodiscard]] bool within(const Usage& other, const Pool& pool) const;
   /// "NodePool p has the limit nvidia.com/gpu 16: 12 in use, 8 more needed", for the resource that exceeds its limit.
   [[nodiscard]] std::string limit_text(const Pool& pool, const Usage& in_use) const;
 };
@@ -35,6 +37,7 @@ struct Offer {
   std::int64_t nodes = 0;
   Money per_hour;
   Labels labels;
+  std::vector<LaunchOption> others = {};  ///< further offerings for the same number of nodes, the best first
   std::string remarks = {};  ///< for the reason of its claims, each after "; ": relaxed minValues, the expander
 };
 

@@ -227,6 +227,31 @@ Alternative Offers::alternative(const Offering& offering, std::int64_t nano_usd_
   return out;
 }
 
+std::vector<LaunchOption> Offers::others_of(const Offer& best, const std::vector<Offer>& offers,
+                                            const std::vector<std::size_t>& order) const {
+  std::vector<LaunchOption> out;
+  if (options_.alternatives == 0 || !best.pool->group.empty() || best.offering.zone.empty()) return out;
+  std::optional<Money> most;
+  for (const std::size_t i : order) {
+    if (best.offering.market == Market::kSpot && offers[i].offering.market == Market::kOnDemand)
+      most = most ? std::min(*most, offers[i].per_hour) : offers[i].per_hour;
+  }
+  Usage of_best;
+  of_best.add(*best.type, best.nodes);
+  for (const std::size_t i : order) {
+    const Offer& other = offers[i];
+    if (other.offering.market != best.offering.market || other.offering.zone.empty() || other.nodes != best.nodes ||
+        other.offering == best.offering || (most && other.per_hour > *most))
+      continue;
+    Usage of_other;
+    of_other.add(*other.type, other.nodes);
+    if (!of_other.within(of_best, *best.pool) || facts_.fault(other.type->name, *best.pool) != nullptr) continue;
+    out.push_back({other.type->name, other.offering.zone});
+    if (out.size() == options_.alternatives) break;
+  }
+  return out;
+}
+
 std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
                                       std::string* why, const std::string& zone) const {
   if (!options_.provider) {
@@ -287,7 +312,8 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
       }
     }
     std::optional<Offer> best;
-    for (const std::size_t rank : ranked(alternatives)) {
+    const std::vector<std::size_t> order = ranked(alternatives);
+    for (const std::size_t rank : order) {
       if (const Offer& offer = offers[rank]; !best || avoided.better(*offer.type, offer.per_hour, *best)) best = offer;
     }
     const std::string missing = best ? missing_values(*pool, fitting) : std::string();
@@ -295,6 +321,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
       inflexible = fmt::format("NodePool {} needs minValues {}", pool->name, missing);
       continue;
     }
+    if (best) best->others = others_of(*best, offers, order);
     if (best) best->remarks = avoided.note(*best);
     if (best && !missing.empty()) best->remarks += fmt::format("; minValues {} is relaxed", missing);
     if (best && !choice_.compares()) return best;

@@ -56,6 +56,10 @@ class Offers {
     std::string zone;
     Market market = Market::kOnDemand;
   };
+  /// The offerings, by rank, that the cloud may choose instead of `best` in the same request: as many nodes of the same
+  /// market, in known zones, that use no more of the limits, and as spot cost at most the cheapest on demand.
+  [[nodiscard]] std::vector<LaunchOption> others_of(const Offer& best, const std::vector<Offer>& offers,
+                                                    const std::vector<std::size_t>& order) const;
   [[nodiscard]] Alternative alternative(const Offering& offering, std::int64_t nano_usd_hour) const;
   [[nodiscard]] std::string no_pool() const;
   [[nodiscard]] std::string unready_pools() const;

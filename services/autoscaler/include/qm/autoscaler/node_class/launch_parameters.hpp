@@ -27,6 +27,7 @@ struct PlannedInstance {
   std::vector<Taint> taints;
   Instant at{};            ///< of the launch: a reservation must be usable then
   std::int64_t count = 1;  ///< instances in one request: all in one subnet, all in the reservation or none
+  bool counted = true;     ///< false: one of several offerings of a request, so its addresses may not be used
 };
 
 /// The parameters of RunInstances for an instance of a class, without its client token. Equal arguments give equal
