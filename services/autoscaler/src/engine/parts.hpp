@@ -41,7 +41,7 @@ struct EngineParts {
   Disruptions disruptions{state, facts, claims, offers, orders};
   StaticPools static_pools{state, facts, claims, offers};
   GangLaunches gang_launches{state, facts, claims};
-  JointPlanner joint{state, new_nodes, offers};
+  JointPlanner joint{state, facts, new_nodes, offers};
   Launches launches{state, facts, claims, offers, plans, new_nodes, markets, gang_launches, joint};
   Retirement retirement{state, facts, claims, static_pools};
   Headroom headroom{state, facts, claims, offers, new_nodes};
