@@ -8,6 +8,8 @@
 #include "instances/groups.hpp"
 #include "instances/headroom.hpp"
 #include "instances/retirement.hpp"
+#include "instances/scale_down.hpp"
+#include "instances/scale_in_protection.hpp"
 #include "instances/spot.hpp"
 #include "launch/gang_launches.hpp"
 #include "launch/launches.hpp"
@@ -46,10 +48,12 @@ struct EngineParts {
   Retirement retirement{state, facts, claims, static_pools};
   Headroom headroom{state, facts, claims, offers, new_nodes};
   Groups groups{state};
+  ScaleDown scale_down{state, facts, claims};
+  ScaleInProtection scale_in_protection{state, facts};
   ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
   GroupMembers group_members{state, facts, claims};
 
-  Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom};
+  Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom, scale_down};
 };
 
 }  // namespace qm::autoscaler

@@ -4,6 +4,7 @@
 #include "qm/autoscaler/node_details.hpp"
 #include "qm/autoscaler/pool.hpp"
 #include "qm/autoscaler/replica_scaling.hpp"
+#include "qm/autoscaler/scale_down/rows.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
 
@@ -213,6 +214,6 @@ using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed,
                              AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
                              LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated,
                              InstanceNoticeUpdated, NodeDetailsUpdated, BuffersApplied, OverlaysApplied, ScalerUpdated,
-                             ScalersListed, ReplicasObserved, ReplicasChanged, GroupsListed>;
+                             ScalersListed, ReplicasObserved, ReplicasChanged, GroupsListed, NodePodsUpdated>;
 
 }  // namespace qm::autoscaler
