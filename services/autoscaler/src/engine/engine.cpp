@@ -62,6 +62,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
 }
 
 void Engine::undo() {
+  ++parts_->state.node_pods_version;
   for_each_table(parts_->state.tables, [](auto& table) { table.rollback(); });
 }
 

@@ -22,6 +22,7 @@ void Evaluation::run() {
   parts_.orders.close();
   parts_.schedules.answer_recommendations();
   parts_.schedules.order_due();
+  parts_.scale_down.give_up();
   parts_.retirement.end_drained();
   parts_.gang_launches.roll_back_partial();
   parts_.drift.update();
@@ -34,12 +35,14 @@ void Evaluation::run() {
     parts_.headroom.keep_buffers();
     parts_.retirement.retire_surplus();
     parts_.disruptions.disrupt();
+    parts_.scale_down.run();
     parts_.disruptions.empty_nodes();
     leaving = leaving_claims();
   }
   parts_.groups.size_groups();
   parts_.replica_scaling.run();
   parts_.group_members.answer_hooks();
+  parts_.scale_in_protection.update();
   for (const auto& name : state_.changed_claims) {
     if (const Claim* row = state_.tables.claims.find(name)) state_.out.instances.push_back({name, *row, false});
   }

@@ -86,6 +86,7 @@ std::vector<std::string> Explanation::explain(Instant now, std::size_t most, con
   static_pools_.explain_replicas(lines);
   disruptions_.explain_held(lines, now);
   headroom_.explain_buffers(lines);
+  scale_down_.explain(lines, now);
   return lines;
 }
 

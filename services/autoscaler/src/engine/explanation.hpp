@@ -3,6 +3,7 @@
 #include "facts.hpp"
 #include "instances/disruptions.hpp"
 #include "instances/headroom.hpp"
+#include "instances/scale_down.hpp"
 #include "launch/static_pools.hpp"
 #include "offers/candidates.hpp"
 #include "state.hpp"
@@ -16,14 +17,16 @@ namespace qm::autoscaler {
 class Explanation {
  public:
   Explanation(const State& state, const Facts& facts, const Candidates& candidates, const StaticPools& static_pools,
-              const Schedules& schedules, const Disruptions& disruptions, const Headroom& headroom)
+              const Schedules& schedules, const Disruptions& disruptions, const Headroom& headroom,
+              const ScaleDown& scale_down)
       : tables_(state.tables),
         facts_(facts),
         candidates_(candidates),
         static_pools_(static_pools),
         schedules_(schedules),
         disruptions_(disruptions),
-        headroom_(headroom) {}
+        headroom_(headroom),
+        scale_down_(scale_down) {}
 
   /// One line for each pending gang, one for each gang with periodic checkpoints, then one for each static pool without
   /// its number of instances and each held node. With `sees`, only gangs in the namespaces for which it returns true.
@@ -44,6 +47,7 @@ class Explanation {
   const Schedules& schedules_;
   const Disruptions& disruptions_;
   const Headroom& headroom_;
+  const ScaleDown& scale_down_;
 };
 
 }  // namespace qm::autoscaler

@@ -184,6 +184,16 @@ void Observations::apply(const TerminateEnded& c) {
   claims_.mark_changed(c.claim);
 }
 
+void Observations::apply(const NodePodsUpdated& c) {
+  auto& pods = tables_.scale_down.pods;
+  ++state_.node_pods_version;
+  if (!c.gone) {
+    put(pods, c.node, c.pods);
+  } else if (pods.contains(c.node)) {
+    pods.erase(c.node);
+  }
+}
+
 void Observations::apply(const OwnersUpdated& c) {
   std::map<std::string, OwnerRow> rows;
   for (const auto& item : c.owners) rows[item.ns] = {item.ours, item.owner};

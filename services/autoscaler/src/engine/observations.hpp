@@ -35,6 +35,7 @@ class Observations {
   void apply(const TerminateEnded& c);
   void apply(const GroupRefused& c);
   void apply(const GroupsListed& c);
+  void apply(const NodePodsUpdated& c);
   void apply(const OwnersUpdated& c);
   void apply(const SaveRequested& c);
   void apply(const DaemonSetsUpdated& c);

@@ -11,16 +11,27 @@ namespace qm::autoscaler {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+NodeLifecycle::Options lifecycle_options(const Cluster::Options& options) {
+  NodeLifecycle::Options out;
+  out.writes_status = options.settings.driver == Driver::kEc2;
+  out.most_grace = options.groups.most_grace;
+  return out;
+}
+
+}  // namespace
+
 Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options)
     : host_(host),
       options_(std::move(options)),
       scaling_(client, {"scaling", options_.settings.scaling, kube::other_controllers_of("scaling")}),
       pools_(client, options_.pools),
       daemon_sets_(client),
-      nodes_(client),
-      lifecycle_(client,
-                 [&host](const auto& use) { host.read([&](const service::Shell& shell) { use(engine_of(shell)); }); },
-                 clock, {options_.settings.driver == Driver::kEc2}),
+      nodes_(client, options_.groups.scale_down.utilization_milli > 0 || options_.groups.scale_in_protection),
+      lifecycle_(
+          client, [&host](const auto& use) { host.read([&](const service::Shell& shell) { use(engine_of(shell)); }); },
+          clock, lifecycle_options(options_)),
       overlays_(client, clock),
       buffers_(client, clock),
       pool_status_(client, clock) {

@@ -1,3 +1,4 @@
+#include "instances/scale_down_rows.hpp"
 #include "json_values.hpp"
 #include "launch/launch_codec.hpp"
 #include "qm/autoscaler/shell.hpp"
@@ -158,6 +159,10 @@ Result<std::vector<Command>> look(const service::Input& in) {
     QM_ASSIGN(auto update, node_details_from_bytes(in.bytes));
     return std::vector<Command>{std::move(update)};
   }
+  if (in.name == "node.pods") {
+    QM_ASSIGN(auto update, node_pods_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(update)};
+  }
   if (in.name == "pods.waiting") {
     QM_ASSIGN(auto update, demand_from_bytes(in.bytes));
     return std::vector<Command>{std::move(update)};
@@ -236,7 +241,7 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
   const ClaimName claim(answer["claim"].string());
   if (answer["pending"].boolean()) return std::vector<Command>{};  // the poll of the cloud will show it
   // The node itself shows it, and the group its instance.
-  if (in.name == "node.cordon" || in.name == "group.hook") return std::vector<Command>{};
+  if (in.name == "node.cordon" || in.name == "group.hook" || in.name == "group.protect") return std::vector<Command>{};
   if (in.name == "group.size") {
     if (answer["error"].string().empty()) return std::vector<Command>{};  // its instances appear in the cloud
     return std::vector<Command>{
@@ -446,6 +451,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     const auto key = fmt::format("scaler/{}/{}/{}", name_of(s.scaler.kind), s.scaler.ns, s.scaler.name);
     effects.intents.push_back({fmt::format("{}/{}", key, micros(s.asked)), "replicas.switch", key, 0, payload.dump()});
   }
+  encode_protections(out.protections, effects);
   for (const auto& h : out.hooks) {
     const Json payload =
         Json::object({{"group", h.group}, {"hook", h.hook}, {"instance", h.instance.value()}, {"done", h.done}});

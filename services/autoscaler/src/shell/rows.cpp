@@ -2,6 +2,7 @@
 
 #include "event_rows.hpp"
 #include "instances/lifecycle_rows.hpp"
+#include "instances/scale_down_rows.hpp"
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "replicas/replica_rows.hpp"
@@ -71,6 +72,7 @@ st::Pool message(const Pool& p) {
   if (p.unready_after) row.set_unready_after_us(p.unready_after->count());
   *row.mutable_lifecycle() = message(p.lifecycle);
   row.set_manual(p.manual);
+  *row.mutable_scale_down() = message(p.scale_down);
   return row;
 }
 
@@ -104,6 +106,7 @@ Pool pool_of(const st::Pool& row) {
   p.node_resources.insert(row.node_resources().begin(), row.node_resources().end());
   if (row.has_unready_after_us()) p.unready_after = Duration(row.unready_after_us());
   p.manual = row.manual();
+  p.scale_down = group_scale_down_of(row.scale_down());
   return p;
 }
 
@@ -453,6 +456,7 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append_changes(t.replicas, out);
   append(t.scaling_groups, "scaling_group", kText, out);
   append(t.hook_waits, "hook_wait", kValue, out);
+  append_changes(t.scale_down, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -569,7 +573,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     QM_ASSIGN(const auto m, parsed<st::DriftBackOff>(value, "back-off of drift"));
     t.drift_back_offs.restore(row.key, {m.failures(), from_micros(m.until_us()), m.reason()});
   } else {
-    QM_ASSIGN(const bool known, restore(t.replicas, row));
+    QM_ASSIGN(const bool of_replicas, restore(t.replicas, row));
+    QM_ASSIGN(const bool known, of_replicas ? Result<bool>(true) : restore(t.scale_down, row));
     if (!known) return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }
   return {};

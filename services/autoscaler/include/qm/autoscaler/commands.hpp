@@ -4,6 +4,7 @@
 #include "qm/autoscaler/node_details.hpp"
 #include "qm/autoscaler/pool.hpp"
 #include "qm/autoscaler/replica_scaling.hpp"
+#include "qm/autoscaler/scale_down/rows.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
 
@@ -223,6 +224,7 @@ using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed,
                              AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
                              LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated,
                              InstanceNoticeUpdated, NodeDetailsUpdated, BuffersApplied, OverlaysApplied, ScalerUpdated,
-                             ScalersListed, ReplicasObserved, ReplicasChanged, GroupsListed, OfferingsRefused>;
+                             ScalersListed, ReplicasObserved, ReplicasChanged, GroupsListed, OfferingsRefused,
+                             NodePodsUpdated>;
 
 }  // namespace qm::autoscaler

@@ -49,8 +49,10 @@ struct Options {
   bool provider = true;                ///< false: no cloud, so that nothing can be launched
   Reliability reliability = Reliability::kByPrice;  ///< decides which capacity types a workload may use
   Duration scale_down_delay{0};                     ///< after a launch no empty node is terminated for this time
-  std::size_t alternatives = 0;     ///< further offerings that one request names, of which the cloud chooses; 0 = none
-  std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
+  ScaleDownRules scale_down;         ///< of node groups; utilization_milli 0: empty nodes only, by their NodePool
+  bool scale_in_protection = false;  ///< instances of groups with work that may not be lost are protected
+  std::size_t alternatives = 0;      ///< further offerings that one request names, of which the cloud chooses; 0 = none
+  std::int32_t max_launches = 200;   ///< nodes launched in one step, so also for one gang; also the maximum of replicas
   ReplicaOptions replicas;
 };
 
@@ -149,6 +151,7 @@ struct Output {
   std::vector<GroupIntent> groups;
   ReplicaOutput replicas;
   std::vector<HookIntent> hooks;
+  std::vector<ProtectIntent> protections;
   std::optional<Instant> wake_at;
 };
 

@@ -31,6 +31,7 @@ class NodeLifecycle {
  public:
   struct Options {
     bool writes_status = true;  ///< false: another controller launches instances, and owns the status and the taints
+    Duration most_grace = std::chrono::minutes(10);  ///< of pods that leave a node of a group that is scaled down
     SteadyDuration period = std::chrono::seconds(1), drain_period = std::chrono::seconds(5);
   };
   /// Calls its argument with the engine, which does not change meanwhile.
@@ -51,6 +52,7 @@ class NodeLifecycle {
     std::optional<bool> disrupted_taint;  ///< if the node differs: whether it must have it
     bool empties = false;                 ///< pods are evicted or deleted
     bool has_gangs = false;
+    bool scaled_down = false;  ///< of a group, by its utilization
     std::optional<Instant> deadline;
   };
   [[nodiscard]] std::vector<Wanted> wanted() const;

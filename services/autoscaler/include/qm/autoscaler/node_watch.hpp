@@ -25,7 +25,8 @@ namespace qm::autoscaler {
 /// Threads  informers of its own; the rest one.
 class NodeWatch {
  public:
-  explicit NodeWatch(kube::Client& client);
+  /// `lists_pods`: the pods of each node are published too, for the scale-down of node groups.
+  explicit NodeWatch(kube::Client& client, bool lists_pods = false);
   void start();
   void stop();
   [[nodiscard]] bool synced() const;
@@ -43,12 +44,14 @@ class NodeWatch {
     std::optional<Duration> do_not_disrupt;
     Instant started{};
     bool serves = false;
+    ScaleDownPod scale_down;  ///< if pods are published
   };
   struct Node {
     bool exists = false;
     NodeDetails details;  ///< without those of pods
     std::set<std::string> pods;
-    std::optional<std::string> published;
+    NodePods view;  ///< likewise, without the pods
+    std::optional<std::string> published, published_pods;
   };
   struct PodBudget {
     LabelSelector pods;
@@ -58,8 +61,12 @@ class NodeWatch {
   void on_node(const Json& node, bool deleted);
   void on_budget(const Json& budget, bool deleted);
   [[nodiscard]] std::string blocked_by(const Pod& pod) const;
+  [[nodiscard]] bool has_budget(const Pod& pod) const;
+  void publish_pods(const std::string& name, Node& node, std::vector<service::Input>& out) const;
   [[nodiscard]] NodeDetails details_of(const Node& node) const;
+  [[nodiscard]] NodePods pods_of(const Node& node) const;
 
+  const bool lists_pods_;
   ObjectMetrics metrics_;
   mutable std::mutex mutex_;
   std::map<std::string, Pod> pods_;  ///< by uid

@@ -118,6 +118,7 @@ class Executor final : public service::Executor {
   Status terminate_in_group(const std::string& group, const std::string& instance);
   Result<service::Outcome> size_group(const store::IntentRow& intent);
   Result<service::Outcome> answer_hook(const store::IntentRow& intent);  // group_hooks.cpp
+  Result<service::Outcome> protect(const store::IntentRow& intent);      // group_hooks.cpp
   Result<service::Outcome> cordon(const store::IntentRow& intent);
   kube::Client& kube_;
   cloud::Aws& aws_;

@@ -211,7 +211,8 @@ struct Tables {
   Table<std::string, DriftBackOff> drift_back_offs;                       ///< by NodePool
   Table<std::string, Buffer> buffers;                                     ///< by "namespace/name"
   Table<std::string, Overlay> overlays;                                   ///< those that apply, by name
-  ReplicaTables replicas;                                                 ///< no other table depends on them
+  ScaleDownTables scale_down;
+  ReplicaTables replicas;  ///< no other table depends on them
 };
 
 }  // namespace qm::autoscaler

@@ -90,27 +90,31 @@ void Claims::launch(const ClaimName& name, const Claim& c, const Pool& pool, std
   row.life.template_hash = pool.lifecycle.template_hash;
   row.life.expire_after = pool.lifecycle.expire_after;
   row.life.termination_grace = pool.lifecycle.termination_grace;
-  if (row.life.replaces.empty()) row.life.resources = requested_resources(row);
+  if (row.life.replaces.empty() && row.life.resources.empty()) row.life.resources = resources_of(row);
   if (c.group.empty())
     state_.out.launches.push_back({name, row, pool, std::move(others)});  // else the group grows by it
   tables_.claims.insert(name, std::move(row));
   mark_changed(name);
 }
 
-// Extended resources that the pods of the gang request; without a gang the GPUs of the type.
-std::vector<std::string> Claims::requested_resources(const Claim& c) const {
-  std::set<std::string> names;
+// Of the pods of its gang; without a gang the GPUs of the type.
+std::vector<std::string> Claims::resources_of(const Claim& c) const {
   const DemandUpdated::Item* item = tables_.demand.find(c.for_uid);
   const InstanceType* type = facts_.type(c.type);
-  bool gpus = item == nullptr;
-  for (const PodSet& set : item == nullptr ? std::vector<PodSet>{} : item->pod_sets) {
-    gpus |= set.shape.gpu.whole > 0;
+  if (type == nullptr) return {};
+  if (item != nullptr) return requested_resources(item->pod_sets, *type);
+  return type->gpus > 0 ? std::vector{std::string(words::kGpuResource)} : std::vector<std::string>{};
+}
+
+std::vector<std::string> requested_resources(const std::vector<PodSet>& pods, const InstanceType& type) {
+  std::set<std::string> names;
+  for (const PodSet& set : pods) {
+    if (set.shape.gpu.whole > 0 && type.gpus > 0) names.emplace(words::kGpuResource);
     for (const auto& [resource, amount] : set.shape.extended) {
-      const bool of_type = type != nullptr && type->extended.contains(resource);
-      if (amount > 0 && of_type && resource.find('/') != std::string::npos) names.insert(resource);
+      if (amount > 0 && type.extended.contains(resource) && resource.find('/') != std::string::npos)
+        names.insert(resource);
     }
   }
-  if (gpus && type != nullptr && type->gpus > 0) names.emplace(words::kGpuResource);
   return {names.begin(), names.end()};
 }
 

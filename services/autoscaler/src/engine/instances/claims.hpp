@@ -8,6 +8,9 @@
 
 namespace qm::autoscaler {
 
+/// The extended resources that the pods request, of those that a node of the type has.
+[[nodiscard]] std::vector<std::string> requested_resources(const std::vector<PodSet>& pods, const InstanceType& type);
+
 /// The life of a claim: requested, launched, drained, terminated. The only writer of its state.
 class Claims {
  public:
@@ -51,7 +54,7 @@ class Claims {
   void roll_back(const ClaimName& name, const std::string& reason);
 
  private:
-  [[nodiscard]] std::vector<std::string> requested_resources(const Claim& claim) const;
+  [[nodiscard]] std::vector<std::string> resources_of(const Claim& claim) const;
 
   State& state_;
   const Options& options_;

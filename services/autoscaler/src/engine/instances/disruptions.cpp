@@ -7,6 +7,7 @@
 //   the node is empty, or its deadline has passed -> terminate (Retirement)
 #include "instances/disruptions.hpp"
 
+#include "instances/groups.hpp"
 #include "instances/scale_down_delay.hpp"
 #include "qm/base/assert.hpp"
 
@@ -91,12 +92,21 @@ DisruptionProblem Disruptions::problem(Instant now, std::vector<ClaimName>& name
   const auto delayed_until = ScaleDownDelay(state_).until();
   const bool delayed = delayed_until && now < *delayed_until;
   const auto planned = facts_.planned();
+  auto spare = spare_instances(tables_);
+  // An empty node of a group is removed by the scale-down of groups, where that is on; and never below its minimum.
+  const auto stays_in_group = [&](const std::string& group, const DisruptionNode& node) {
+    if (group.empty() || node.disrupted || !node.empty_since || node.pods > 0) return false;
+    if (state_.scales_groups_down()) return true;
+    const auto at = spare.find(group);
+    return at != spare.end() && !node.do_not_disrupt && node.holding.empty() && at->second-- <= 0;
+  };
   for (const auto& [name, c] : tables_.claims) {
     const Pool* pool = tables_.pools.find(c.pool);
     if (!is_disruptable(c) || !c.life.initialized || pool == nullptr || pool->manual || facts_.node_of(c) == nullptr)
       continue;
     out.nodes.push_back(node_of(name, c));
-    out.nodes.back().reserved = state_.headroom.contains(name) || awaits_pods(c, now);
+    out.nodes.back().reserved =
+        state_.headroom.contains(name) || awaits_pods(c, now) || stays_in_group(pool->group, out.nodes.back());
     out.nodes.back().nominated = planned.contains(name);
     if (delayed) out.nodes.back().empty_since.reset();
     names.push_back(name);

@@ -121,7 +121,7 @@ ClaimName Launches::new_claim(const Pool& pool) {
 }
 
 void Launches::launch(const ClaimName& name, const Offer& offer, const WorkloadUid& uid, const std::string& id,
-                      std::string reason, Step& step) {
+                      std::string reason, Step& step, const std::vector<PodSet>& pods) {
   Claim c;
   c.pool = offer.pool->name;
   c.type = offer.type->name;
@@ -133,6 +133,7 @@ void Launches::launch(const ClaimName& name, const Offer& offer, const WorkloadU
   c.group = offer.pool->group;
   c.labels = offer.labels;
   c.launch = id;
+  c.life.resources = requested_resources(pods, *offer.type);
   claims_.launch(name, c, *offer.pool, offer.others);
   ++step.launches;
   step.usage[offer.pool->name].add(*offer.type, 1);
@@ -258,7 +259,10 @@ Launches::Items Launches::launch_together(const Items& items, Step& step) {
     Offer offer = node.offer;
     if (options_.alternatives > 0) offer.others = others_of(node, items, step, others);
     const ClaimName name = new_claim(*node.offer.pool);
-    launch(name, offer, first.id.uid, {}, std::move(reason), step);
+    std::vector<PodSet> sets;
+    for (const auto& [item, set, count] : node.pods)
+      sets.push_back(items[item]->pod_sets[static_cast<std::size_t>(set)]);
+    launch(name, offer, first.id.uid, {}, std::move(reason), step, sets);
     FreeCapacity capacity = nodes_.empty(nodes_.side_of(*tables_.claims.find(name)));
     for (const auto& [item, set, count] : node.pods) {
       const PodSet& placed = items[item]->pod_sets[static_cast<std::size_t>(set)];

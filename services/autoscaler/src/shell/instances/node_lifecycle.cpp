@@ -146,6 +146,7 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
         want.node = c.node.value();
         want.has_gangs = with_gangs.contains(c.node);
         want.empties = c.evicts_pods();
+        want.scaled_down = c.life.disruption == kScaleDown;
         want.registers = has_taint(*details, kUnregisteredTaint);
         want.initialized = c.life.initialized;
         const bool ends =
@@ -245,7 +246,9 @@ void NodeLifecycle::drain(const Wanted& want) {
     const DrainPod& pod = pods[step.pod];
     const bool evicts = step.kind == DrainStep::Kind::kEvict;
     if (evicts && want.has_gangs) continue;
-    const Status done = evicts ? client_.evict(pod.ns, pod.name, -1, pod.uid)
+    const bool shortened = evicts && want.scaled_down && pod.grace > options_.most_grace;
+    const int grace = shortened ? static_cast<int>(seconds(options_.most_grace)) : -1;
+    const Status done = evicts ? client_.evict(pod.ns, pod.name, grace, pod.uid)
                                : client_.remove(kube::resources::kPods, pod.ns, pod.name,
                                                 {pod.uid, static_cast<int>(step.grace_seconds), "Background"});
     if (done) {

@@ -1,5 +1,7 @@
 #include "qm/autoscaler/node_watch.hpp"
 
+#include "instances/node_pods.hpp"
+#include "instances/scale_down_rows.hpp"
 #include "json_values.hpp"
 #include "observed.hpp"
 #include "qm/config/manifest.hpp"
@@ -68,8 +70,9 @@ NodeDetails details_of_node(const Json& node) {
   return out;
 }
 
-NodeWatch::NodeWatch(kube::Client& client)
-    : pod_informer_(client, kube::resources::kPods, "",
+NodeWatch::NodeWatch(kube::Client& client, bool lists_pods)
+    : lists_pods_(lists_pods),
+      pod_informer_(client, kube::resources::kPods, "",
                     {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
       node_informer_(client, kube::resources::kNodes, "",
                      {[this](const Json& node, bool deleted) { on_node(node, deleted); }, [] {}, {}}),
@@ -94,6 +97,10 @@ void NodeWatch::restore(const Tables& tables) {
     nodes_[name.value()].published = "";
     changed_.insert(name.value());
   }
+  for (const auto& [name, pods] : tables.scale_down.pods) {
+    nodes_[name.value()].published_pods = "";
+    changed_.insert(name.value());
+  }
 }
 
 void NodeWatch::on_pod(const Json& pod, bool deleted) {
@@ -112,7 +119,8 @@ void NodeWatch::on_pod(const Json& pod, bool deleted) {
         {},
         do_not_disrupt_of(pod),
         instant_of(pod["status"]["startTime"]),
-        is_service(pod)};
+        is_service(pod),
+        lists_pods_ ? scale_down_pod_of(pod) : ScaleDownPod{}};
   for (const auto& [key, value] : pod["metadata"]["labels"].members()) p.labels[key] = value.string();
   pods_.emplace(uid, std::move(p));
   nodes_[node].pods.insert(uid);
@@ -126,6 +134,7 @@ void NodeWatch::on_node(const Json& node, bool deleted) {
   Node& n = nodes_[name];
   n.exists = !deleted;
   n.details = deleted ? NodeDetails{} : details_of_node(node);
+  n.view = deleted || !lists_pods_ ? NodePods{} : node_pods_of(node);
   changed_.insert(name);
 }
 
@@ -142,6 +151,25 @@ void NodeWatch::on_budget(const Json& budget, bool deleted) {
   for (const auto& [uid, pod] : pods_) {
     if (pod.ns == key.first) changed_.insert(pod.node);
   }
+}
+
+bool NodeWatch::has_budget(const Pod& pod) const {
+  for (auto at = budgets_.lower_bound({pod.ns, ""}); at != budgets_.end() && at->first.first == pod.ns; ++at) {
+    if (at->second.pods.matches(pod.labels)) return true;
+  }
+  return false;
+}
+
+NodePods NodeWatch::pods_of(const Node& node) const {
+  NodePods out = node.view;
+  for (const std::string& uid : node.pods) {
+    const Pod& pod = pods_.at(uid);
+    ScaleDownPod& one = out.pods.emplace_back(pod.scale_down);
+    one.has_budget = has_budget(pod);
+    one.blocked_by = blocked_by(pod);
+  }
+  std::ranges::sort(out.pods);
+  return out;
 }
 
 // The API server refuses to evict a pod that two budgets select.
@@ -169,6 +197,19 @@ NodeDetails NodeWatch::details_of(const Node& node) const {
   return out;
 }
 
+// Without the setting the rows from before it was changed are deleted.
+void NodeWatch::publish_pods(const std::string& name, Node& node, std::vector<service::Input>& out) const {
+  const bool gone = !node.exists || !lists_pods_;
+  if (gone && !node.published_pods) return;
+  std::string bytes = node_pods_bytes({NodeName(name), gone, gone ? NodePods{} : pods_of(node)});
+  if (node.published_pods == bytes) return;
+  service::Input& in = out.emplace_back();
+  in.source = service::Source::kWatch;
+  in.name = "node.pods";
+  in.bytes = bytes;
+  node.published_pods = gone ? std::nullopt : std::optional(std::move(bytes));
+}
+
 std::vector<service::Input> NodeWatch::changes() {
   std::vector<service::Input> out;
   if (!synced()) return out;
@@ -189,6 +230,7 @@ std::vector<service::Input> NodeWatch::changes() {
       out.push_back(std::move(in));
       node.published = std::move(bytes);
     }
+    publish_pods(name, node, out);
     if (!node.exists && node.pods.empty()) nodes_.erase(at);
   }
   return out;
