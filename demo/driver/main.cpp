@@ -49,7 +49,7 @@ Sizes size_fleet(const Options& o, const trace::Window& w) {
     return {nodes - taken_back, taken_back, 64, std::int64_t{nodes} * 8 + 64};
   }
   const int total = o.nodes > 0 ? o.nodes : std::max(2, static_cast<int>(w.running_gpus() * 105 / 100 / 8) + 1);
-  const int spot = std::min(o.spot_nodes, total / 2);
+  const int spot = std::min(o.spot_nodes, o.up ? total : total / 2);
   const std::int64_t burst = std::max<std::int64_t>(2, total / 8) * 8;
   return {total - spot, spot, burst, std::int64_t{total} * 8 + burst};
 }

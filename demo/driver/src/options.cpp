@@ -55,6 +55,8 @@ Options parse(int argc, char** argv) {
       "--compare", o.compare,
       "with --kube peer: instead of the main job, the same Jobs once for us and once for kube-scheduler; they fill three "
       "quarters of the nodes and do not end, or with --pods are those of the main job");
+  app.add_option("--agent-set", o.agent_settings, "KEY=VALUE, a setting of every agent; may be repeated")
+      ->allow_extra_args(false);
   app.add_option("--json", o.json_file, "write the report here as JSON");
   app.add_option("--dir", o.dir, "logs, history and endpoints of the run")->capture_default_str();
   ranged(app.add_option("--random-kills", o.random_kills,

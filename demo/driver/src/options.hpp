@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace qm::demo {
 
@@ -21,6 +22,7 @@ struct Options {
   bool compare = false;          ///< no main job: the same Jobs for Quartermaster and for the cluster's own scheduler
   bool main_jobs = false;        ///< and those Jobs are the main job's: they end
   std::string bus = "postgres";  ///< postgres or kafka
+  std::vector<std::string> agent_settings;  ///< KEY=VALUE of every agent, after those of the demo
   std::string json_file;
   std::string dir = "build/run";
   bool keep = false;  ///< keep everything running after the report
