@@ -6,8 +6,8 @@
 // aws     notices one at a time at random phases of a poll each second: from the change of the metadata until the order
 //         is on the bus, which is after its commit.
 // gcp     the same for agents that wait for a change.
-// gangs   N nodes of gangs of four get a notice at once: from the order on the bus until the last rank of the gang has it,
-//         and from the change of the metadata until then.
+// gangs   N nodes of gangs of four get a notice at once: from the decision of the order, before its commit, until the last
+//         rank of the gang has it, and from the change of the metadata until then.
 #include "qm/bus/bus.hpp"
 #include "qm/clock/clock.hpp"
 #include "quartermaster/v1/envelope.pb.h"
@@ -58,7 +58,10 @@ class Orders {
         std::chrono::duration_cast<milliseconds>(timeout));
     return out;
   }
-  std::map<std::string, Instant> of_gangs() const {
+  struct Order {
+    Instant decided{}, received{};
+  };
+  std::map<std::string, Order> of_gangs() const {
     const std::lock_guard lock(mutex_);
     return by_gang_;
   }
@@ -76,14 +79,15 @@ class Orders {
       if (!event.has_checkpoint() || !event.checkpoint().outcome().empty()) continue;
       const auto& id = event.checkpoint().id();
       by_node_.emplace(id.substr(id.rfind('/') + 1), now);
-      by_gang_.emplace(event.checkpoint().uid(), now);
+      by_gang_.try_emplace(event.checkpoint().uid(), Order{from_micros(event.checkpoint().ordered_us()), now});
     }
   }
   const DomainClock& clock_;
   std::shared_ptr<bus::Bus> bus_;
   std::unique_ptr<bus::Consumer> consumer_;
   mutable std::mutex mutex_;
-  std::map<std::string, Instant> by_node_, by_gang_;
+  std::map<std::string, Instant> by_node_;
+  std::map<std::string, Order> by_gang_;
   std::jthread thread_;
 };
 
@@ -266,10 +270,10 @@ void gangs(int nodes) {
     }
     std::size_t whole = 0;
     for (const auto& [gang, pods] : first) whole += pods.size() == kRanks ? 1 : 0;
-    return whole == static_cast<std::size_t>(nodes / kRanks);
+    const auto expected = static_cast<std::size_t>(nodes / kRanks);
+    return whole == expected && fleet.orders().of_gangs().size() == expected;
   };
   (void)e2e::eventually(complete, seconds(60));
-  std::map<std::string, Instant> noticed;
   Instant notice{};
   for (const Json& line : fleet.history()) {
     if (line["kind"].string() == "spot_notice") notice = std::max(notice, from_micros(line["t"].integer()));
@@ -281,13 +285,13 @@ void gangs(int nodes) {
     if (order == ordered.end() || pods.size() != kRanks) continue;
     Instant last{};
     for (const auto& [pod, at] : pods) last = std::max(last, at);
-    from_order.push_back(ms(last - order->second));
+    from_order.push_back(ms(last - order->second.decided));
     from_notice.push_back(ms(last - notice));
-    to_order.push_back(ms(order->second - notice));
+    to_order.push_back(ms(order->second.received - notice));
   }
   const auto expected = static_cast<std::size_t>(nodes / kRanks);
   print("gangs: metadata change to committed order", to_order, expected);
-  print("gangs: committed order to the whole gang", from_order, expected);
+  print("gangs: order to the whole gang", from_order, expected);
   print("gangs: metadata change to the whole gang", from_notice, expected);
 }
 
