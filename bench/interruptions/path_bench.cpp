@@ -58,10 +58,8 @@ class Orders {
         std::chrono::duration_cast<milliseconds>(timeout));
     return out;
   }
-  struct Order {
-    Instant decided{}, received{};
-  };
-  std::map<std::string, Order> of_gangs() const {
+  /// The decision of the first order of each gang.
+  std::map<std::string, Instant> of_gangs() const {
     const std::lock_guard lock(mutex_);
     return by_gang_;
   }
@@ -79,15 +77,14 @@ class Orders {
       if (!event.has_checkpoint() || !event.checkpoint().outcome().empty()) continue;
       const auto& id = event.checkpoint().id();
       by_node_.emplace(id.substr(id.rfind('/') + 1), now);
-      by_gang_.try_emplace(event.checkpoint().uid(), Order{from_micros(event.checkpoint().ordered_us()), now});
+      by_gang_.try_emplace(event.checkpoint().uid(), from_micros(event.checkpoint().ordered_us()));
     }
   }
   const DomainClock& clock_;
   std::shared_ptr<bus::Bus> bus_;
   std::unique_ptr<bus::Consumer> consumer_;
   mutable std::mutex mutex_;
-  std::map<std::string, Instant> by_node_;
-  std::map<std::string, Order> by_gang_;
+  std::map<std::string, Instant> by_node_, by_gang_;
   std::jthread thread_;
 };
 
@@ -279,18 +276,16 @@ void gangs(int nodes) {
     if (line["kind"].string() == "spot_notice") notice = std::max(notice, from_micros(line["t"].integer()));
   }
   const auto ordered = fleet.orders().of_gangs();
-  std::vector<double> from_order, from_notice, to_order;
+  std::vector<double> from_order, from_notice;
   for (const auto& [gang, pods] : first) {
     const auto order = ordered.find(gang);
     if (order == ordered.end() || pods.size() != kRanks) continue;
     Instant last{};
     for (const auto& [pod, at] : pods) last = std::max(last, at);
-    from_order.push_back(ms(last - order->second.decided));
+    from_order.push_back(ms(last - order->second));
     from_notice.push_back(ms(last - notice));
-    to_order.push_back(ms(order->second.received - notice));
   }
   const auto expected = static_cast<std::size_t>(nodes / kRanks);
-  print("gangs: metadata change to committed order", to_order, expected);
   print("gangs: order to the whole gang", from_order, expected);
   print("gangs: metadata change to the whole gang", from_notice, expected);
 }
