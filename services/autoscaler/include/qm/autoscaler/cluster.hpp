@@ -196,6 +196,7 @@ class Cluster {
   void report();
 
   service::Host& host_;
+  const DomainClock& clock_;
   const Options options_;
   kube::Ownership scaling_;
   PoolWatch pools_;
