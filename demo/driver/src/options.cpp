@@ -62,6 +62,11 @@ Options parse(int argc, char** argv) {
   ranged(app.add_option("--random-kills", o.random_kills,
                         "SIGKILL so many random processes of the suite instead of one service of each kind"),
          at_least<int>(0, "processes"));
+  ranged(app.add_option(
+             "--interrupt", o.interrupt_percent,
+             "percent of the nodes whose spot capacity is reclaimed at once, instead of two nodes; the work lost "
+             "must be less than a tenth of that of restarts from zero"),
+         OptionRange<int>(1, 90, "percent"));
   app.add_flag("--no-faults", no_faults, "no injected faults");
   app.add_flag("--keep", o.keep, "leave all processes running for qmctl; ./qm down stops them");
   app.add_flag("--up", o.up, "only start the suite and leave it running");

@@ -29,7 +29,8 @@ struct Options {
   bool up = false;    ///< no jobs, no faults: only the suite
   bool down = false;  ///< stop the processes that --keep or --up left running
   bool faults = true;
-  int random_kills = 0;  ///< number of SIGKILLs at random services instead of one of each kind
+  int interrupt_percent = 0;  ///< of the nodes that lose their spot capacity at once; 0 = two nodes
+  int random_kills = 0;       ///< number of SIGKILLs at random services instead of one of each kind
 };
 
 /// Parses the command line; prints and exits on --help and on errors.
