@@ -75,6 +75,10 @@ const Tables& Engine::tables() const { return parts_->state.tables; }
 Tables& Engine::mutable_tables() { return parts_->state.tables; }
 Instant Engine::now() const { return parts_->state.now; }
 const InstanceType* Engine::type(const std::string& name) const { return parts_->facts.type(name); }
+std::optional<Instant> Engine::pods_leave_by(const NodeRow& node) const {
+  if (!node.taken_at || parts_->spot.orders_from(node) > now()) return std::nullopt;
+  return *node.taken_at - parts_->state.options.spot_margin;
+}
 std::vector<std::string> Engine::explain(Instant now, std::size_t most, const Sees& sees) const {
   return parts_->explanation.explain(now, most, sees);
 }

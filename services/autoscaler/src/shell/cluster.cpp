@@ -24,6 +24,7 @@ NodeLifecycle::Options lifecycle_options(const Cluster::Options& options) {
 
 Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options)
     : host_(host),
+      clock_(clock),
       options_(std::move(options)),
       scaling_(client, {"scaling", options_.settings.scaling, kube::other_controllers_of("scaling")}),
       pools_(client, options_.pools),
@@ -219,7 +220,7 @@ void Cluster::run(const std::stop_token& stop) {
     publish_capacity_objects(stop);
     publish_pools(stop);
     // Before the nodes: a node that is ready is known to be initialized or not.
-    for (auto& in : nodes_.changes()) submit_input(std::move(in), stop);
+    for (auto& in : nodes_.changes(clock_.now())) submit_input(std::move(in), stop);
     if (claims_) {
       for (const auto& claim : claims_->lost()) {
         service::Input in;

@@ -199,8 +199,12 @@ Result<std::vector<Command>> look(const service::Input& in) {
       const auto kind = n["kind"].integer();
       if (kind < 0 || kind > static_cast<std::int64_t>(NoticeKind::kLifecycle))
         return fail(Code::kInvalid, "a notice of kind {}", kind);
-      out.emplace_back(InstanceNoticeUpdated{InstanceId(n["instance"].string()), static_cast<NoticeKind>(kind),
-                                             from_micros(n["at_us"].integer())});
+      const Instant at = from_micros(n["at_us"].integer());
+      if (const auto& node = n["node"].string(); !node.empty()) {
+        out.emplace_back(SpotNoticeUpdated{NodeName(node), at, n["over"].boolean(), static_cast<NoticeKind>(kind)});
+      } else {
+        out.emplace_back(InstanceNoticeUpdated{InstanceId(n["instance"].string()), static_cast<NoticeKind>(kind), at});
+      }
     }
     return out;
   }

@@ -33,6 +33,28 @@ TEST(Notice, OrdersEveryNodeOfTheGangAndEvictsWithTheStepOfAllRanks) {
   )");
 }
 
+TEST(Notice, OneOrderServesAllNodesOfAGangUnlessAnotherEndsEarlier) {
+  expect(std::string(kGang) + R"(
+    notice n1 120 | notice n2 120
+    => order w/1/n1 to n1 n2 by=110
+    => drain n1 SpotInterruption
+    => drain n2 SpotInterruption
+    ack w/1/n1 n1 step=60 uri=s3://60
+    ack w/1/n1 n2 step=60 uri=s3://60
+    => order w/1/n1 Acked step=60 uri=s3://60
+    => evict w/1 from n1 by=110 step=60 uri=s3://60
+    released w/1
+    => evict-over w/1
+  )");
+  expect(std::string(kGang) + R"(
+    notice n1 120
+    => order w/1/n1 to n1 n2 by=110
+    => drain n1 SpotInterruption
+    notice n2 60
+    => order w/1/n2 to n1 n2 by=50
+    => drain n2 SpotInterruption
+  )");
+}
 TEST(Notice, TheDeadlineEndsTheWait) {
   expect(std::string(kGang) + R"(
     notice n1 120

@@ -198,6 +198,7 @@ class Cluster {
   void report();
 
   service::Host& host_;
+  const DomainClock& clock_;
   const Options options_;
   kube::Ownership scaling_;
   PoolWatch pools_;

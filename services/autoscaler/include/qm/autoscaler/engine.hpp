@@ -227,6 +227,8 @@ class Engine {
   [[nodiscard]] Tables& mutable_tables();  ///< for the repository's restore
   [[nodiscard]] Instant now() const;       ///< of the last step
   [[nodiscard]] const InstanceType* type(const std::string& name) const;
+  /// When the pods of a node must have left because the cloud takes it; nullopt = none has to leave now.
+  [[nodiscard]] std::optional<Instant> pods_leave_by(const NodeRow& node) const;
   /// One explanation per pending gang: what is launched for it, or why nothing is. Then one for each static pool that
   /// does not have its number of instances.
   /// With `sees`, only of gangs in the namespaces for which it returns true.

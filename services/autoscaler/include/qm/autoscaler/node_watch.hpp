@@ -20,6 +20,21 @@ namespace qm::autoscaler {
 /// pod has none, or its value is neither.
 [[nodiscard]] std::optional<Duration> do_not_disrupt_of(const Json& object);
 
+/// A sign on a Node object that its platform ends the node.
+struct PlatformNotice {
+  NoticeKind kind = NoticeKind::kSpot;
+  Duration left{};  ///< from the first time that the sign is seen
+  friend bool operator==(const PlatformNotice&, const PlatformNotice&) = default;
+};
+/// The notice that other programs of the platform have written on the node, for nodes without an agent.
+///
+///   cloud.google.com/impending-node-termination   taint of GKE's termination handler: spot, 30 s
+///   Ready False, "node is shutting down"          condition of a kubelet with graceful shutdown, as on GKE: spot, 30 s
+///   aws-node-termination-handler/spot-itn         taint of the AWS handler: spot, 2 min
+///   aws-node-termination-handler/asg-lifecycle-termination    lifecycle, 2 min
+///   aws-node-termination-handler/rebalance-recommendation     rebalance
+[[nodiscard]] std::optional<PlatformNotice> platform_notice_of(const Json& node);
+
 /// Nodes with their pods and PodDisruptionBudgets, for what decides about initialization and disruption.
 ///
 /// Threads  informers of its own; the rest one.
@@ -32,8 +47,9 @@ class NodeWatch {
   [[nodiscard]] bool synced() const;
   /// Restores which nodes were published before a restart: one that no longer exists is published as gone.
   void restore(const Tables& tables);
-  /// Inputs for the nodes whose details changed since the last call.
-  [[nodiscard]] std::vector<service::Input> changes();
+  /// Inputs for the nodes whose details changed since the last call, and the notices of their platform. A notice whose
+  /// sign is gone is withdrawn.
+  [[nodiscard]] std::vector<service::Input> changes(Instant now);
   /// The metrics of the nodes and pods.
   [[nodiscard]] const ObjectMetrics& metrics() const { return metrics_; }
 
@@ -52,6 +68,7 @@ class NodeWatch {
     std::set<std::string> pods;
     NodePods view;  ///< likewise, without the pods
     std::optional<std::string> published, published_pods;
+    std::optional<PlatformNotice> sign, noticed;  ///< on the object now; published
   };
   struct PodBudget {
     LabelSelector pods;

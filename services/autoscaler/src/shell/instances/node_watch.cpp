@@ -13,6 +13,8 @@
 namespace qm::autoscaler {
 namespace {
 
+using namespace std::chrono_literals;
+
 Instant instant_of(const Json& text) {
   const auto at = from_rfc3339(text.string());
   return at ? *at : Instant{};
@@ -40,7 +42,45 @@ void read_amounts(const Json& from, bool extended, std::map<std::string, std::in
   }
 }
 
+struct Sign {
+  std::string_view taint;
+  PlatformNotice notice;
+};
+constexpr Sign kSigns[] = {
+    {"cloud.google.com/impending-node-termination", {NoticeKind::kSpot, 30s}},
+    {"aws-node-termination-handler/spot-itn", {NoticeKind::kSpot, 2min}},
+    {"aws-node-termination-handler/asg-lifecycle-termination", {NoticeKind::kLifecycle, 2min}},
+    {"aws-node-termination-handler/rebalance-recommendation", {NoticeKind::kRebalance, 0s}},
+};
+constexpr std::string_view kShutsDown = "node is shutting down";
+
+service::Input notice_input(const std::string& node, const PlatformNotice& notice, Instant now, bool over) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "cloud_notices";
+  in.bytes = Json::array({Json::object({{"node", node},
+                                        {"kind", static_cast<std::int64_t>(notice.kind)},
+                                        {"at_us", micros(now + notice.left)},
+                                        {"over", over}})})
+                 .dump();
+  return in;
+}
+
 }  // namespace
+
+std::optional<PlatformNotice> platform_notice_of(const Json& node) {
+  for (const Sign& sign : kSigns) {
+    for (const Json& taint : node["spec"]["taints"].items()) {
+      if (taint["key"].string() == sign.taint) return sign.notice;
+    }
+  }
+  for (const Json& c : node["status"]["conditions"].items()) {
+    const bool ends = c["type"].string() == "Ready" && c["status"].string() == "False" &&
+                      c["message"].string().find(kShutsDown) != std::string::npos;
+    if (ends) return PlatformNotice{NoticeKind::kSpot, 30s};
+  }
+  return std::nullopt;
+}
 
 std::optional<Duration> do_not_disrupt_of(const Json& object) {
   const std::string value = kube::annotation(object, kDoNotDisrupt);
@@ -135,6 +175,7 @@ void NodeWatch::on_node(const Json& node, bool deleted) {
   n.exists = !deleted;
   n.details = deleted ? NodeDetails{} : details_of_node(node);
   n.view = deleted || !lists_pods_ ? NodePods{} : node_pods_of(node);
+  n.sign = deleted ? std::nullopt : platform_notice_of(node);
   changed_.insert(name);
 }
 
@@ -210,7 +251,7 @@ void NodeWatch::publish_pods(const std::string& name, Node& node, std::vector<se
   node.published_pods = gone ? std::nullopt : std::optional(std::move(bytes));
 }
 
-std::vector<service::Input> NodeWatch::changes() {
+std::vector<service::Input> NodeWatch::changes(Instant now) {
   std::vector<service::Input> out;
   if (!synced()) return out;
   const std::scoped_lock lock(mutex_);
@@ -231,6 +272,11 @@ std::vector<service::Input> NodeWatch::changes() {
       node.published = std::move(bytes);
     }
     publish_pods(name, node, out);
+    if (node.exists && node.sign != node.noticed) {
+      const bool over = !node.sign;
+      out.push_back(notice_input(name, over ? *node.noticed : *node.sign, now, over));
+      node.noticed = node.sign;
+    }
     if (!node.exists && node.pods.empty()) nodes_.erase(at);
   }
   return out;
