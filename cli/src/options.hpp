@@ -32,6 +32,7 @@ struct ApplyVerb {
   bool dry_run = false;
   std::string request_id;  ///< empty = a new id
   bool allow_unknown = false;
+  bool replace = false;  ///< objects that exist with other content too
 };
 struct SubmitVerb {
   static constexpr const char* kService = "admission";
@@ -129,6 +130,23 @@ struct PresetVerb {
   std::string model, flavor, resource;
   std::vector<std::pair<std::string, std::int64_t>> teams;  ///< with their GPUs, in the given order
 };
+struct PoolVerb {
+  static constexpr const char* kService = nullptr;
+  enum class Action { kShow, kDiagram, kPreset } action = Action::kShow;
+  std::string name;                ///< of show: one NodePool; empty = all
+  std::vector<std::string> files;  ///< empty = the cluster
+  std::string kube;                ///< as kube::find_server accepts it
+  std::string node_class;          ///< of preset
+};
+struct LintVerb {
+  static constexpr const char* kService = nullptr;
+  std::vector<std::string> files;  ///< empty = the cluster
+  std::string kube;
+};
+struct InstancesVerb {
+  static constexpr const char* kService = nullptr;
+  std::string instance_type, gpu;  ///< empty = any
+};
 struct QueuesVerb {
   static constexpr const char* kService = "admission";
 };
@@ -183,6 +201,12 @@ struct HistoryVerb {  ///< capacity simulate over a recorded journal
   std::vector<std::string> files, sets;    ///< NodePools; settings of the service
   std::int64_t demand_percent = 100;
 };
+struct ScaleFilesVerb {  ///< scale eval of manifests, at an assumed load
+  static constexpr const char* kService = nullptr;
+  std::vector<std::string> files;
+  std::map<std::string, double> values;  ///< by metric
+  std::int64_t replicas = 0;             ///< 0 = the minimum of each scaler
+};
 struct ReportVerb {
   static constexpr const char* kService = "cost";
   std::string period;
@@ -201,7 +225,8 @@ using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, D
                           WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb,
                           RecommendVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb,
                           NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb,
-                          ImportVerb, ScaleVerb, CapacityVerb, HistoryVerb>;
+                          ImportVerb, ScaleVerb, CapacityVerb, HistoryVerb, PoolVerb, LintVerb, InstancesVerb,
+                          ScaleFilesVerb>;
 
 struct Options {
   std::string endpoints;

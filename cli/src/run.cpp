@@ -95,6 +95,9 @@ std::vector<std::string> files_of(const Verb& verb) {
   if (const auto* admit = std::get_if<AdmitVerb>(&verb)) return admit->files;
   if (const auto* capacity = std::get_if<CapacityVerb>(&verb)) return capacity->files;
   if (const auto* history = std::get_if<HistoryVerb>(&verb)) return history->files;
+  if (const auto* pool = std::get_if<PoolVerb>(&verb)) return pool->files;
+  if (const auto* scale = std::get_if<ScaleFilesVerb>(&verb)) return scale->files;
+  if (const auto* lint = std::get_if<LintVerb>(&verb)) return lint->files;
   if (const auto* import = std::get_if<ImportVerb>(&verb)) return import->files;
   if (const auto* preflight = std::get_if<PreflightVerb>(&verb);
       preflight != nullptr && !preflight->operator_values.empty())

@@ -13,7 +13,7 @@ enum ExitCode : int {
   kUsage = 2,        ///< wrong verb, flag, file or endpoints file: nothing was sent
   kUnreachable = 3,  ///< the service is unavailable, or did not answer within --timeout
   kNotFound = 4,     ///< no such workload
-  kUnfit = 2,        ///< preflight, node verify: a required component is missing
+  kUnfit = 2,        ///< preflight, node verify: a required component is missing; lint: there is a finding
 };
 
 struct Streams {
