@@ -12,7 +12,6 @@
 namespace qm::autoscaler {
 namespace {
 
-const std::string kRegion = "topology.kubernetes.io/region";
 const std::string kField = "spec.template.spec.requirements";
 constexpr std::size_t kMostRequirements = 100;
 
@@ -79,7 +78,7 @@ void remove_other_regions(const Requirement& region, std::vector<std::string>& z
 
 Status fill_zones(const Requirements& all, Columns& out) {
   const Requirement* zone = all.find(std::string(words::kZone));
-  const Requirement* region = all.find(kRegion);
+  const Requirement* region = all.find(std::string(kRegion));
   if (zone != nullptr) {
     // No zone is a number, and every instance has one.
     if (zone->op() == Operator::kDoesNotExist || zone->gte || zone->lte) {

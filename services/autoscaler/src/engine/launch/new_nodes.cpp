@@ -10,8 +10,6 @@
 namespace qm::autoscaler {
 namespace {
 
-const std::string kRegion = "topology.kubernetes.io/region";
-
 /// The label of the node; none if it is not known before the launch.
 std::optional<Requirement> label_of(const NodeSide& node, const std::string& key) {
   if (key == words::kZone) return node.zone.empty() ? std::nullopt : std::optional(exactly(key, node.zone));

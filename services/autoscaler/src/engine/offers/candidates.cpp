@@ -13,9 +13,7 @@
 namespace qm::autoscaler {
 namespace {
 
-constexpr double kGibi = 1 << 30;
-
-std::string gibi(std::int64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / kGibi); }
+std::string gibi(std::int64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 std::string cores(std::int64_t milli) { return fmt::format("{:g} CPUs", static_cast<double>(milli) / 1000); }
 
 std::int64_t count_of(const std::vector<PodSet>& sets) {
