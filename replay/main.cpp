@@ -1,6 +1,6 @@
 // qm-replay: steps the engine of a service through its journal, and compares the state with that of the database.
 #include "journal.hpp"
-#include "qm/autoscaler/recorder.hpp"
+#include "qm/autoscaler/history/recorder.hpp"
 #include "qm/autoscaler/settings.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/json.hpp"

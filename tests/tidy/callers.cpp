@@ -68,7 +68,7 @@ bool is_public_header(const SourceFile& file) {
 }
 
 bool is_production(const SourceFile& file) {
-  static constexpr std::array kFolders = {"libs/", "services/", "agent/", "cli/", "fleet/", "demo/"};
+  static constexpr std::array kFolders = {"libs/", "services/", "agent/", "cli/", "fleet/", "demo/", "replay/"};
   static constexpr std::array kReplays = {"services/admission/vectors/", "services/admission/forecast_trace/",
                                           "services/placement/openb/"};
   return file.is_code() && !file.is_test() &&

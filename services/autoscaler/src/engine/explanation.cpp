@@ -62,6 +62,13 @@ std::optional<CapacityDecision> Explanation::decision(const WorkloadUid& uid, In
   out.bound = candidates_.bound(choice->wanted.pod_sets);
   out.candidates = candidates_.all(choice->wanted, usage, choice->offer);
   for (const auto& one : out.candidates) ++out.counts[one.rejection];
+  if (!choice->offer && out.counts.contains(Rejection::kNoCapacity)) {
+    out.outcome += fmt::format(
+        "; allow further instance types or zones in spec.template.spec.requirements: of {} offerings that its pods fit, "
+        "{} were refused and {} are excluded",
+        out.counts[Rejection::kNoCapacity] + out.counts[Rejection::kNotAllowed], out.counts[Rejection::kNoCapacity],
+        out.counts[Rejection::kNotAllowed]);
+  }
   if (out.candidates.size() > listed) out.candidates.resize(listed);
   return out;
 }

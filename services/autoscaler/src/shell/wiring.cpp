@@ -1,5 +1,5 @@
 #include "qm/autoscaler/columns/type_facts.hpp"
-#include "qm/autoscaler/karpenter_metrics.hpp"
+#include "qm/autoscaler/metrics/karpenter_metrics.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "rows.hpp"

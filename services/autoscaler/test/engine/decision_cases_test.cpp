@@ -123,7 +123,11 @@ TEST(Decisions, ExhaustedSpotListsEachTypeAndZoneThatWasRefused) {
   EXPECT_TRUE(reason(d, "p", "h8", Market::kSpot, "za").starts_with("NoCapacity: refused at "));
   EXPECT_TRUE(reason(d, "p", "h8", Market::kSpot, "zb").starts_with("NoCapacity: refused at "));
   EXPECT_EQ(find(d, "p", "h8", Market::kSpot, "zb")->per_hour, usd(31));
-  EXPECT_NE(d.outcome.find("no capacity"), std::string::npos) << d.outcome;
+  EXPECT_NE(
+      d.outcome.find("allow further instance types or zones in spec.template.spec.requirements: of 4 offerings that "
+                     "its pods fit, 2 were refused and 2 are excluded"),
+      std::string::npos)
+      << d.outcome;
   EXPECT_EQ(d.bound.by, "") << "nothing can be launched now";
 }
 

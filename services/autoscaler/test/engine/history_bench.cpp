@@ -1,5 +1,5 @@
 // A month of recorded workloads through the engine with a simulated cloud.
-#include "qm/autoscaler/history.hpp"
+#include "qm/autoscaler/history/history.hpp"
 
 #include <benchmark/benchmark.h>
 

@@ -1,5 +1,5 @@
 // A recorded time with a simulated cloud: the bill, and what a change of it changes.
-#include "qm/autoscaler/history.hpp"
+#include "qm/autoscaler/history/history.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>

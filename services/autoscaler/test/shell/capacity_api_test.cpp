@@ -148,9 +148,9 @@ TEST_F(Capacity, AChangedNodePoolIsReadFromItsManifest) {
 TEST_F(Capacity, PricesDemandAndAvailabilityAreChangedTogether) {
   pb::SimulateCapacityRequest request;
   request.set_manifest(pool_with("64"));
-  auto& dearer = *request.add_prices();
-  dearer.set_instance_type("g5.48xlarge");
-  dearer.set_permille(10'000);
+  auto& expensive = *request.add_prices();
+  expensive.set_instance_type("g5.48xlarge");
+  expensive.set_permille(10'000);
   auto& more = *request.add_demand();
   more.set_pods(2);
   more.set_gpus(8);

@@ -1,5 +1,5 @@
 // Metrics under the names of Karpenter: each series of a history, and the exposition as promtool judges it.
-#include "qm/autoscaler/karpenter_metrics.hpp"
+#include "qm/autoscaler/metrics/karpenter_metrics.hpp"
 
 #include "qm/autoscaler/shell.hpp"
 #include "qm/testing/promtool.hpp"

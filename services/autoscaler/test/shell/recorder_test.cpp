@@ -1,5 +1,5 @@
 // From the inputs of a journal to a recorded time, its bill, and the bill of a change.
-#include "qm/autoscaler/recorder.hpp"
+#include "qm/autoscaler/history/recorder.hpp"
 
 #include "qm/autoscaler/shell.hpp"
 #include "qm/wire/model.hpp"
@@ -118,6 +118,13 @@ class Journal : public ::testing::Test {
   Instant now_ = from_micros(1'800'000'000'000'000), launched_{};
 };
 
+/// USD per hour on demand.
+double price_of(const std::string& type) {
+  for (const auto& one : catalog_types()) {
+    if (one.name == type) return static_cast<double>(one.on_demand.per_hour.nano()) / 1e9;
+  }
+  return 0;
+}
 double usd(Money money) { return static_cast<double>(money.nano()) / 1e9; }
 
 TEST_F(Journal, AWorkloadHasItsShapeArrivalAndRunTime) {
@@ -137,7 +144,7 @@ TEST_F(Journal, AWorkloadHasItsShapeArrivalAndRunTime) {
   EXPECT_EQ(bill.gpu_seconds, 8 * 69 * 60);
   EXPECT_EQ(bill.used_gpu_seconds, 8 * 3600);
   EXPECT_EQ(bill.waited, 5min);
-  EXPECT_NEAR(usd(bill.cost), 55.04 * 69 / 60, 0.01);
+  EXPECT_NEAR(usd(bill.cost), price_of("p5.48xlarge") * 69 / 60, 0.01);
 }
 
 TEST_F(Journal, ASecondReplayOfTheInputsIsIdenticalAndAChangeHasItsPrice) {
@@ -146,7 +153,8 @@ TEST_F(Journal, ASecondReplayOfTheInputsIsIdenticalAndAChangeHasItsPrice) {
   const auto replayed = replay_bill(history, catalog_, {}, {});
   ASSERT_TRUE(replayed) << replayed.error().to_string();
   EXPECT_EQ(replayed->finished, 1);
-  EXPECT_NEAR(usd(replayed->cost), usd(recorder_.bill().cost), 55.04 * 6 / 60) << "within six minutes";
+  EXPECT_NEAR(usd(replayed->cost), usd(recorder_.bill().cost), price_of("p5.48xlarge") * 6 / 60)
+      << "within six minutes";
   HistoryChange wider;
   wider.what_if.pools = {pool()};
   const auto changed = replay_bill(history, catalog_, {}, wider);

@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/autoscaler/karpenter_metrics.hpp"
+#include "qm/autoscaler/metrics/karpenter_metrics.hpp"
 #include "qm/autoscaler/node_details.hpp"
 #include "qm/autoscaler/tables.hpp"
 #include "qm/kube/client.hpp"

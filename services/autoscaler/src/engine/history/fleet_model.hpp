@@ -1,7 +1,7 @@
 #pragma once
 #include "launch/fit.hpp"
 #include "launch/new_nodes.hpp"
-#include "qm/autoscaler/history.hpp"
+#include "qm/autoscaler/history/history.hpp"
 #include "state.hpp"
 
 #include <map>

@@ -1,5 +1,5 @@
 // The engine through a recorded time: the same decisions, with a simulated cloud.
-#include "qm/autoscaler/history.hpp"
+#include "qm/autoscaler/history/history.hpp"
 
 #include "history/fleet_model.hpp"
 

@@ -1,5 +1,5 @@
 // Jobs, changes and the bill of a journal.
-#include "qm/autoscaler/recorder.hpp"
+#include "qm/autoscaler/history/recorder.hpp"
 
 #include "qm/autoscaler/shell.hpp"
 #include "qm/wire/model.hpp"

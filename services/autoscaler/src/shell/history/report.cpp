@@ -1,6 +1,6 @@
 // Texts and JSON of replayed bills and decisions.
 #include "qm/autoscaler/api.hpp"
-#include "qm/autoscaler/recorder.hpp"
+#include "qm/autoscaler/history/recorder.hpp"
 
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
@@ -59,26 +59,24 @@ Result<HistoryChange> history_change_from(const std::string& json, std::int64_t 
   return out;
 }
 
-Json report_of(const Bill& recorded, const Bill& replayed, const std::optional<Bill>& changed) {
+Json report_of(const Bill& recorded, const Bill& replayed, const Bill& changed) {
   Json out = Json::object({{"recorded", json_of(recorded)}, {"replayed", json_of(replayed)}});
-  if (!changed) return out;
-  out.set("changed", json_of(*changed));
-  out.set("difference", Json::object({{"usd", (changed->cost - replayed.cost).to_usd(2)},
-                                      {"gpuHours", gpu_hours(changed->gpu_seconds - replayed.gpu_seconds)},
-                                      {"launches", changed->launches - replayed.launches},
-                                      {"started", changed->started - replayed.started},
-                                      {"meanWaitSeconds", mean_wait(*changed) - mean_wait(replayed)}}));
+  out.set("changed", json_of(changed));
+  out.set("difference", Json::object({{"usd", (changed.cost - replayed.cost).to_usd(2)},
+                                      {"gpuHours", gpu_hours(changed.gpu_seconds - replayed.gpu_seconds)},
+                                      {"launches", changed.launches - replayed.launches},
+                                      {"started", changed.started - replayed.started},
+                                      {"meanWaitSeconds", mean_wait(changed) - mean_wait(replayed)}}));
   return out;
 }
 
-std::string text_of(const Bill& recorded, const Bill& replayed, const std::optional<Bill>& changed) {
+std::string text_of(const Bill& recorded, const Bill& replayed, const Bill& changed) {
   std::string out =
       fmt::format("{:<9} {:>14} {:>9} {:>12} {:>12} {:>8} {:>8} {:>9} {:>11} {:>12}\n", "", "USD", "LAUNCHES",
                   "GPU-HOURS", "USED", "STARTED", "FINISHED", "EVICTIONS", "MEAN-WAIT-S", "LONGEST-S");
   out += line_of("recorded", recorded) + line_of("replayed", replayed);
-  if (!changed) return out;
-  out += line_of("changed", *changed);
-  const Money difference = changed->cost - replayed.cost;
+  out += line_of("changed", changed);
+  const Money difference = changed.cost - replayed.cost;
   const double share = replayed.cost.nano() == 0
                            ? 0
                            : 100 * static_cast<double>(difference.nano()) / static_cast<double>(replayed.cost.nano());
@@ -86,8 +84,8 @@ std::string text_of(const Bill& recorded, const Bill& replayed, const std::optio
       "difference of the change: {}{} USD ({:+.1f} %), {:+.1f} GPU-hours, {:+} launches, mean wait "
       "{:+.0f} s\n",
       difference.nano() >= 0 ? "+" : "", difference.to_usd(2), share,
-      gpu_hours(changed->gpu_seconds - replayed.gpu_seconds), changed->launches - replayed.launches,
-      mean_wait(*changed) - mean_wait(replayed));
+      gpu_hours(changed.gpu_seconds - replayed.gpu_seconds), changed.launches - replayed.launches,
+      mean_wait(changed) - mean_wait(replayed));
   return out;
 }
 

@@ -1,5 +1,5 @@
 // NodeClaims, NodePools and disruptions under the names of Karpenter.
-#include "qm/autoscaler/karpenter_metrics.hpp"
+#include "qm/autoscaler/metrics/karpenter_metrics.hpp"
 
 #include "qm/autoscaler/disrupt/disrupt.hpp"
 

@@ -1,5 +1,5 @@
 // Nodes and pods under the names of Karpenter.
-#include "qm/autoscaler/karpenter_metrics.hpp"
+#include "qm/autoscaler/metrics/karpenter_metrics.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/model/quantity.hpp"
 

@@ -49,8 +49,8 @@ struct HistoryChange {
 /// change, differ by the change alone.
 ///
 /// Cloud    every launch succeeds, and its node is ready after Options::boot. Nothing is interrupted.
-/// Jobs     a job starts when all of its pods fit ready nodes of one zone, in the order of priority and arrival, and runs
-///          as long as it was recorded. An evicted one runs the rest of its time later.
+/// Jobs     a job starts when all of its pods fit ready nodes of one zone, by priority, then by arrival. It runs as long
+///          as it was recorded; an evicted one runs the rest of its time later.
 /// Left out expiry, drift, Auto Scaling groups (their NodePools launch by themselves), owners other than Quartermaster,
 ///          replicas of workloads.
 /// Prices   an instance keeps the price of its launch.

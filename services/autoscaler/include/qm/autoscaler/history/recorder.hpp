@@ -1,5 +1,5 @@
 #pragma once
-#include "qm/autoscaler/history.hpp"
+#include "qm/autoscaler/history/history.hpp"
 #include "qm/service/shell.hpp"
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace qm::autoscaler {
 
-/// Collects the recorded time of a journal: jobs, NodePools and prices from the inputs of its batches, and the bill of
-/// the recorded instances from the events that the batches published.
+/// Collects the recorded time of a journal: jobs, NodePools and prices from the inputs of its batches. The bill of the
+/// recorded instances comes from the events that the batches published.
 ///
 /// Threads  one.
 /// Bounds   one row for each attempt that had a place, and each instance.
@@ -61,9 +61,9 @@ class Recorder {
 [[nodiscard]] Result<HistoryChange> history_change_from(const std::string& json, std::int64_t demand_percent);
 
 /// Three bills and their differences as a JSON object: recorded, replayed, and replayed with the change.
-[[nodiscard]] Json report_of(const Bill& recorded, const Bill& replayed, const std::optional<Bill>& changed);
+[[nodiscard]] Json report_of(const Bill& recorded, const Bill& replayed, const Bill& changed);
 /// The same as text for a terminal.
-[[nodiscard]] std::string text_of(const Bill& recorded, const Bill& replayed, const std::optional<Bill>& changed);
+[[nodiscard]] std::string text_of(const Bill& recorded, const Bill& replayed, const Bill& changed);
 
 /// The decision that launched the claim, from the rows after the step of its launch, as an ExplainCapacityResponse in
 /// JSON.

@@ -15,8 +15,9 @@ namespace qm::autoscaler {
 /// The metrics of Karpenter that its dashboards and alerts use, from the rows of the engine: NodeClaims, NodePools and
 /// disruptions. Each has the names of Karpenter 1.14, and those of earlier releases as aliases.
 ///
-/// Counters start at the construction, and count from one call to the next: rows of ended claims are kept for ten
-/// minutes, so the pages must be read at least that often.
+/// Counters start at the construction, and count from one call to the next. Rows of ended claims are kept for ten
+/// minutes, so the page must be read at least that often.
+///
 /// Threads  any.
 /// Source   https://karpenter.sh/docs/reference/metrics/
 class KarpenterMetrics {
