@@ -151,9 +151,6 @@ autoscaler:
 - apiGroups: [keda.sh]
   resources: [scaledobjects]
   verbs: [get, list, watch, update]
-- apiGroups: [apps]
-  resources: [deployments, statefulsets]
-  verbs: [get]
 - apiGroups: ["*"]
   resources: ["*/scale"]
   verbs: [get, patch]
@@ -163,11 +160,6 @@ autoscaler:
 - apiGroups: [custom.metrics.k8s.io, external.metrics.k8s.io]
   resources: ["*"]
   verbs: [list, get]
-{{- if ne (dig "autoscaler" "settings" "observe" "bus" .Values.services) "cluster" }}
-- apiGroups: [""]
-  resources: [pods]
-  verbs: [list, watch]
-{{- end }}
 - apiGroups: [karpenter.sh]
   resources: [nodeclaims/status, nodepools/status, nodeoverlays/status]
   verbs: [patch]
@@ -196,11 +188,6 @@ autoscaler:
   resources: [configmaps]
   resourceNames: [{{ dig "autoscaler" "settings" "expander-priorities" "/cluster-autoscaler-priority-expander" .Values.services | splitList "/" | last }}]
   verbs: [list, watch]
-{{- end }}
-{{- if eq (dig "autoscaler" "settings" "skip-nodes-with-system-pods" true .Values.services | toString) "false" }}
-- apiGroups: [""]
-  resources: [pods/eviction]
-  verbs: [create]
 {{- end }}
 {{- include "qm.ownershipRules" . }}
 {{- include "qm.eventRules" . }}
