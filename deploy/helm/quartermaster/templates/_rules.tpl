@@ -183,6 +183,15 @@ autoscaler:
   resources: [podgroups]
   verbs: [list, watch]
 {{- end }}
+{{- /* The pods with which a pod is spread by default. */}}
+{{- if and (eq (dig "autoscaler" "settings" "observe" "bus" .Values.services) "cluster") (contains "DoNotSchedule" (dig "autoscaler" "settings" "default-spread" "system" .Values.services)) }}
+- apiGroups: [""]
+  resources: [services, replicationcontrollers]
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [replicasets, statefulsets]
+  verbs: [list, watch]
+{{- end }}
 {{- if contains "priority" (dig "autoscaler" "settings" "expander" "weight" .Values.services) }}
 - apiGroups: [""]
   resources: [configmaps]
