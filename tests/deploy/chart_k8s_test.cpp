@@ -209,49 +209,6 @@ TEST_F(Chart, TheKubeletsSocketsAreMountedOnlyWhereTheyAreAskedFor) {
   }
 }
 
-// Orders to save by files and signals need the volumes and the processes of pods.
-TEST_F(Chart, TheAgentReachesPodsVolumesAndProcessesOnlyWhereItIsAskedTo) {
-  const auto agent = [&](const std::vector<std::string>& more) {
-    for (const auto& [name, pod] : pods_of(rendered("trial", more))) {
-      if (name == "qm-quartermaster-agent") return pod;
-    }
-    return Json();
-  };
-  const auto has = [](const Json& pod, const char* argument) {
-    const auto& args = pod.path("spec.containers").items().at(0)["args"].items();
-    return std::ranges::any_of(args, [&](const Json& one) { return one.string() == argument; });
-  };
-  const Json none = agent({}), files = agent({"--set", "agent.checkpoints.files=true"}),
-             signals = agent({"--set", "agent.checkpoints.signals=true"});
-  EXPECT_TRUE(none["spec"]["hostPID"].is_null());
-  EXPECT_FALSE(has(none, "--set=proc=/proc"));
-  EXPECT_TRUE(has(files, "--set=kubelet-pods=/var/lib/kubelet/pods"));
-  EXPECT_NE(files.dump().find(R"("mountPropagation":"HostToContainer")"), std::string::npos);
-  EXPECT_TRUE(files["spec"]["hostPID"].is_null());
-  EXPECT_FALSE(files["spec"]["securityContext"]["runAsNonRoot"].boolean());
-  EXPECT_TRUE(has(signals, "--set=proc=/proc"));
-  EXPECT_TRUE(signals["spec"]["hostPID"].boolean());
-  const Json& added = signals.path("spec.containers").items().at(0)["securityContext"]["capabilities"]["add"];
-  ASSERT_EQ(added.size(), 1u);
-  EXPECT_EQ(added.at(0).string(), "KILL");
-}
-
-// A cluster without these kinds gets them by a value; by default the chart brings its own kinds only.
-TEST_F(Chart, KindsOfNodeOverlaysAndCapacityBuffersAreInstalledOnRequest) {
-  const auto kinds = [&](const std::vector<std::string>& more) {
-    std::set<std::string> out;
-    for (const Json& document : rendered("trial", more)) {
-      if (document["kind"].string() == "CustomResourceDefinition") out.insert(kube::name_of(document));
-    }
-    return out;
-  };
-  const auto plain = kinds({}), more = kinds({"--set", "crds.readSide={capacity}"});
-  for (const char* kind : {"nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"}) {
-    EXPECT_FALSE(plain.contains(kind)) << kind;
-    EXPECT_TRUE(more.contains(kind)) << kind;
-  }
-}
-
 TEST_F(Chart, NothingFlowsThatIsNotNamed) {
   std::map<std::string, Json> policies;
   const auto documents = rendered("trial", {"--set", "agent.hostNetwork=false"});

@@ -61,7 +61,8 @@ class Folder {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
         p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready, p.expander_priority,
-        p.node_resources, p.unready_after, p.manual, p.scale_down);
+        p.node_resources, p.unready_after, p.manual, p.scale_down.utilization_milli, p.scale_down.gpu_utilization_milli,
+        number_of(p.scale_down.ignore_daemon_sets));
     const PoolLifecycle& l = p.lifecycle;
     all(l.startup_taints, l.annotations, l.expire_after, l.termination_grace, l.template_hash, l.images, l.subnets,
         l.security_groups);
@@ -90,14 +91,13 @@ class Folder {
     all(d.instance, d.taints, d.capacity, d.allocatable, d.do_not_disrupt ? 1 : 0, d.serves ? 1 : 0, d.unhealthy,
         d.repair_at, d.holding);
   }
-  void add(const ScaleDownPod& p) {
-    all(p.name, static_cast<int>(p.kind), p.rules, p.controller, p.local_volume, p.system ? 1 : 0, p.has_budget ? 1 : 0,
-        p.blocked_by, p.safe_to_evict ? 1 + (*p.safe_to_evict ? 1 : 0) : 0, p.terminating ? 1 : 0);
+  void add(const NodePods& n) {
+    all(n.labels, n.taints, n.allocatable, n.scale_down_disabled ? 1 : 0, static_cast<std::int64_t>(n.pods.size()));
+    for (const ScaleDownPod& p : n.pods)
+      all(p.name, static_cast<int>(p.kind), p.rules, p.controller, p.local_volume, p.system ? 1 : 0,
+          p.has_budget ? 1 : 0, p.blocked_by, number_of(p.safe_to_evict), p.terminating ? 1 : 0);
   }
-  void add(const NodePods& p) { all(p.labels, p.taints, p.allocatable, p.scale_down_disabled ? 1 : 0, p.pods); }
-  void add(const GroupScaleDown& g) {
-    all(g.utilization_milli, g.gpu_utilization_milli, g.ignore_daemon_sets ? 1 + (*g.ignore_daemon_sets ? 1 : 0) : 0);
-  }
+  static int number_of(const std::optional<bool>& value) { return value ? 1 + (*value ? 1 : 0) : 0; }
   void add(const LaunchFault& f) { all(f.count, f.reason, f.until); }
   void add(const DriftBackOff& b) { all(b.failures, b.until, b.reason); }
   void add(const Buffer& b) { all(b.name, b.pods, b.explanation); }

@@ -3,7 +3,7 @@
 //   candidates (below the threshold, kept by nothing), in their order:
 //     take the node and its pods out of the rule book; place each pod that moves on a node that stays
 //     all placed -> the node is not needed, and the pods remain at their new places for the next candidates
-//     else       -> everything is put back
+//     else       -> everything is reverted
 #include "qm/autoscaler/scale_down/scale_down.hpp"
 
 #include "qm/kube_rules/rule_book.hpp"

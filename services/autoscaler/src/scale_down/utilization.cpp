@@ -26,7 +26,7 @@ bool is_replicated(const ScaleDownPod& pod, const ScaleDownRules& rules) {
 /// Why the pod keeps its node; empty = it does not.
 std::string reason_of(const ScaleDownPod& pod, const ScaleDownRules& rules) {
   if (pod.kind != ScaleDownPod::Kind::kMoves || pod.terminating || pod.safe_to_evict == true) return {};
-  if (pod.controller.empty()) return "has no controller that creates it anew";
+  if (pod.controller.empty()) return "has no controller that creates it again";
   if (!is_replicated(pod, rules)) return fmt::format("has the custom controller {}", pod.controller);
   if (rules.skip_system_pods && pod.system && !pod.has_budget)
     return "is of kube-system, and no PodDisruptionBudget selects it";

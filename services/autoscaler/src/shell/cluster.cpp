@@ -39,7 +39,9 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
   if (options_.settings.driver == Driver::kKarpenter)
     claims_ = std::make_unique<ClaimWatch>(client, clock, options_.shard, options_.on_node_claims);
   if (options_.settings.alone)
-    observer_ = std::make_unique<PodObserver>(client, clock, options_.on_node_claims, options_.groups.system_pods());
+    observer_ = std::make_unique<PodObserver>(
+        client, clock, options_.on_node_claims,
+        PodObserver::Options{options_.groups.system_pods(), options_.settings.default_spread});
 }
 
 Cluster::~Cluster() { stop(); }

@@ -16,6 +16,18 @@ settings::Kind<Money> usd_per_hour() {
           write};
 }
 
+settings::Kind<kube_objects::DefaultSpread> default_spread() {
+  const auto read = [](const std::string& text) -> std::optional<kube_objects::DefaultSpread> {
+    const auto spread = kube_objects::default_spread_of(text);
+    return spread ? std::optional(*spread) : std::nullopt;
+  };
+  const auto write = [](const kube_objects::DefaultSpread& spread) { return kube_objects::text_of(spread); };
+  return {{.type = settings::Type::kText,
+           .allowed = "system, none, or KEY:MAXSKEW:DoNotSchedule and KEY:MAXSKEW:ScheduleAnyway after commas"},
+          read,
+          write};
+}
+
 }  // namespace
 
 Options engine_options(const Settings& settings) {
@@ -67,6 +79,8 @@ const settings::Table<Settings>& settings_table() {
            "Time from a lifecycle action of an Auto Scaling group to the end of its instance; at most the hook's heartbeat."},
           {"checkpoint-interval", duration(Duration{0}), at(&Settings::checkpoint_interval),
            "Time between two checkpoints of a gang on spot capacity that declares none; 0 = none is ordered."},
+          {"default-spread", default_spread(), at(cluster, &ClusterSettings::default_spread),
+           "Topology spread of kube-scheduler for pods of Services and controllers without constraints (observe=cluster)."},
           {"prometheus", text("the URL of a Prometheus"), at(replicas, &ReplicaSettings::prometheus),
            "Source of the Pods, Object and External metrics of HorizontalPodAutoscalers, instead of the metrics APIs."},
           {"replica-rules", choice<bool>({{"exact", true}, {"compatible", false}}, "exact, or compatible with KEDA"),

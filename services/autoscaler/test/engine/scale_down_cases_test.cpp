@@ -76,7 +76,7 @@ TEST_F(ScaleDownCases, ANodeIsDrainedAfterItWasNotNeededForTheTimeOfItsGroup) {
 }
 
 // S-160: a pod at 5 min resets the timer
-TEST_F(ScaleDownCases, ANodeThatWasNeededInBetweenStartsItsTimeAnew) {
+TEST_F(ScaleDownCases, ANodeThatWasNeededInBetweenStartsItsTimeAgain) {
   group(2);
   pod(1, 1000);
   pod(2, 12'000);
@@ -115,7 +115,7 @@ TEST_F(ScaleDownCases, ADrainThatDoesNotEndIsGivenUpAndNothingIsRemovedForAWhile
   EXPECT_EQ(after(1s), "lifted n1");
   EXPECT_EQ(run("node n1 i-1 pods=1"), "");
   EXPECT_EQ(after(3min - 1s), "");
-  EXPECT_EQ(after(1s), "drain n2 ScaleDown");  // n1 was needed meanwhile, so its time starts anew
+  EXPECT_EQ(after(1s), "drain n2 ScaleDown");  // n1 was needed meanwhile, so its time starts again
 }
 
 TEST_F(ScaleDownCases, OneNodeWithPodsIsDrainedAtATime) {

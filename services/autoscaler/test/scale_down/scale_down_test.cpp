@@ -76,11 +76,11 @@ const auto kAsItIs = [](ScaleDownPod&) {};
 
 TEST(Drainability, APodKeepsItsNodeByTheRulesOfClusterAutoscaler) {
   EXPECT_EQ(blocked(kAsItIs), "");
-  EXPECT_EQ(blocked(kAsItIs, {}, "a/p", ""), "pod a/p has no controller that creates it anew");
+  EXPECT_EQ(blocked(kAsItIs, {}, "a/p", ""), "pod a/p has no controller that creates it again");
   EXPECT_EQ(blocked(kAsItIs, {}, "a/p", "Rollout"), "pod a/p has the custom controller Rollout");
   EXPECT_EQ(blocked(kAsItIs, {.skip_custom_controllers = false}, "a/p", "Rollout"), "");
   EXPECT_EQ(blocked(kAsItIs, {.skip_custom_controllers = false}, "a/p", ""),
-            "pod a/p has no controller that creates it anew");
+            "pod a/p has no controller that creates it again");
   EXPECT_EQ(blocked(kAsItIs, {}, "kube-system/p"),
             "pod kube-system/p is of kube-system, and no PodDisruptionBudget selects it");
   EXPECT_EQ(blocked([](auto& pod) { pod.has_budget = true; }, {}, "kube-system/p"), "");

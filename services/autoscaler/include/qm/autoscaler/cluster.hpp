@@ -9,6 +9,7 @@
 #include "qm/clock/clock.hpp"
 #include "qm/kube/config_feed.hpp"
 #include "qm/kube/ownership.hpp"
+#include "qm/kube_objects/default_spread.hpp"
 
 #include <functional>
 #include <map>
@@ -29,8 +30,11 @@ struct ClusterSettings {
   bool strict_min_values = true;  ///< min-values=strict: minValues of a NodePool are not relaxed
   Money node_price{};             ///< node-price: added to the price of each instance where launches are compared
   Driver driver = Driver::kEc2;   ///< driver=karpenter: another controller launches instances for NodeClaims
+  /// default-spread: what the scheduler of the cluster applies to pods without constraints; with observe=cluster
+  kube_objects::DefaultSpread default_spread = kube_objects::system_spread();
 };
 
+class PodSelectors;
 class RunningNodes;
 
 /// The NodePools: those of files, and those of the API server, which have precedence for equal names.
@@ -110,8 +114,12 @@ class ClaimWatch {
 /// that had not seen the cordon yet may have bound one.
 class PodObserver {
  public:
-  PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node = {},
-              SystemPods system_pods = SystemPods::kKeepNodes);
+  struct Options {
+    SystemPods system_pods = SystemPods::kKeepNodes;
+    kube_objects::DefaultSpread default_spread = {};  ///< of pods without constraints
+  };
+  PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node, Options options);
+  PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node = {});
   ~PodObserver();
   void start();
   void stop();
@@ -131,6 +139,8 @@ class PodObserver {
     std::int64_t size = 0;  ///< of its group, if specified
     PodShape shape;
     std::string rules;
+    Labels labels;                            ///< of one that is pending without constraints of topology spread
+    std::string controller, controller_name;  ///< likewise
     std::int32_t priority = 0;
     Instant since{};
   };
@@ -148,15 +158,17 @@ class PodObserver {
   void leave(const std::string& uid);
   void confirm_cordons();
   [[nodiscard]] std::vector<DemandUpdated::Item> waiting();
+  [[nodiscard]] std::string rules_of(const Pod& pod) const;
 
   kube::Client& client_;
   const DomainClock& clock_;
   const std::function<void()> on_new_node_;
-  const SystemPods system_pods_;
+  const Options options_;
   mutable std::mutex mutex_;
   std::map<std::string, Pod> pods_;
   std::map<std::string, Node> nodes_;
   std::unique_ptr<RunningNodes> running_;
+  std::unique_ptr<PodSelectors> selectors_;    ///< if pods are spread by default with DoNotSchedule
   std::map<std::string, std::int64_t> sizes_;  ///< "namespace/group" -> minMember
   std::optional<std::string> published_;       ///< the last published demand
   kube::Informer pod_informer_, node_informer_, volcano_informer_, group_informer_;

@@ -27,7 +27,7 @@ struct ScaleDownPod {
   std::string name;  ///< "namespace/name"
   Kind kind = Kind::kMoves;
   std::string rules;         ///< its constraints and requests: kube_rules::text_of; empty = they cannot be read
-  std::string controller;    ///< kind of the owner that creates it anew; empty = none
+  std::string controller;    ///< kind of the owner that creates it again; empty = none
   std::string local_volume;  ///< a volume on the node's own storage that must be kept; empty = none
   bool system = false;       ///< of the namespace kube-system
   bool has_budget = false;   ///< a PodDisruptionBudget selects it
