@@ -41,6 +41,7 @@ std::string endpoints_with(const FakeSuite& suite, const std::string& member, co
   return suite.file("drill.json", all.dump());
 }
 
+// S-250: a drill is for a simulation.
 TEST(Chaos, IsRefusedWithoutASimulatedFleet) {
   FakeSuite suite;
   const auto ran = qmctl(suite, {"chaos", "spot-interrupt", "--node", "n1"});

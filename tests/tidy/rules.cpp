@@ -428,7 +428,7 @@ const std::vector<Arrows>& arrows() {
        {"base", "catalog", "clock", "cloud", "config", "http", "kube", "metrics", "model", "proto", "rpc", "settings",
         "wire"}},
       {"cli/",
-       {"admission_policy", "base", "clock", "config", "http", "kube", "model", "node_groups", "proto", "rpc", "wire"}},
+       {"admission_policy", "base", "calendar", "clock", "config", "http", "kube", "model", "node_groups", "proto", "rpc", "wire"}},
       {"fleet/", {"apiserver", "base", "clock", "cloud", "config", "http", "model"}},
       {"fleet/test/", {"apiserver", "base", "clock", "cloud", "config", "http", "kube", "model"}},
       {"demo/trace/", {"base"}},
