@@ -24,6 +24,7 @@ struct Context {
   std::ostream& out;
   std::ostream& err;
   std::vector<Manifest> manifests;  ///< of apply, submit and admit, read before anything is sent
+  Endpoints endpoints = {};
 
   int code = kDone;  ///< the exit code of a successful invocation
 
@@ -78,6 +79,7 @@ Status run_verb(Context& context, const EventsVerb& verb);
 Status run_verb(Context& context, const ReportVerb& verb);  // cost.cpp
 Status run_verb(Context& context, const PricesVerb& verb);
 Status run_verb(Context& context, const ImportVerb& verb);  // import.cpp
+Status run_verb(Context& context, const ChaosVerb& verb);   // chaos.cpp
 Status run_verb(Context& context, const PoolVerb& verb);    // pools.cpp
 Status run_verb(Context& context, const LintVerb& verb);
 Status run_verb(Context& context, const InstancesVerb& verb);

@@ -183,6 +183,17 @@ struct ClaimsVerb {
 struct PlanVerb {
   static constexpr const char* kService = "autoscaler";
 };
+struct ChaosVerb {  ///< chaos spot-interrupt, chaos node-kill
+  static constexpr const char* kService = "admission";
+  std::string what, node;        ///< node: empty = one that runs pods, of node-kill
+  Duration notice{0};            ///< of spot-interrupt
+  std::string cron;              ///< of node-kill; empty = now
+  std::int64_t times = 1;        ///< instants of the cron line
+  double speed = 0;              ///< factor of the simulated clock until each instant; 0 = unchanged
+  Duration within{0};            ///< domain time for the recovery
+  std::string fleet, report;     ///< URL of the controls; file
+  bool allow_real_time = false;  ///< also if the suite does not run on a simulated clock
+};
 struct ScaleVerb {  ///< scale eval
   static constexpr const char* kService = "autoscaler";
   std::string ns, name;  ///< of a target or a scaler; empty = all
@@ -226,7 +237,7 @@ using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, D
                           RecommendVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb,
                           NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb,
                           ImportVerb, ScaleVerb, CapacityVerb, HistoryVerb, PoolVerb, LintVerb, InstancesVerb,
-                          ScaleFilesVerb>;
+                          ScaleFilesVerb, ChaosVerb>;
 
 struct Options {
   std::string endpoints;

@@ -132,7 +132,7 @@ int run(const std::vector<std::string>& args, Streams streams, const std::stop_t
 
   Client client({*endpoints, options->timeout, stop, &streams.err, options->security});
   const auto clock = endpoints->open_clock();
-  Context context{client, *clock, options->format, streams.out, streams.err, std::move(*manifests)};
+  Context context{client, *clock, options->format, streams.out, streams.err, std::move(*manifests), *endpoints};
   const auto done = std::visit([&](const auto& verb) { return run_verb(context, verb); }, options->verb);
   streams.out.flush();
   if (!done) return complain(streams.err, done.error(), code_of(done.error()));

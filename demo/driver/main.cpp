@@ -59,6 +59,8 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
                        Progress& progress) {
   const auto begin = std::chrono::steady_clock::now();
   Submitter submitter(stack, window, "demo-" + std::to_string(::getpid()));
+  // A job that cannot save starts again at zero: the rule spot-checkpoint of the webhook keeps it from spot capacity.
+  if (o.interrupt_percent > 0) submitter.every_job_saves();
   QM_TRY(submitter.apply_queues(queue_manifests(window, sizes.quota_gpus)));
   progress.line(fmt::format("placing {} jobs that run when the hours begin ({} GPUs of {})", window.running.size(),
                             window.running_gpus(), (sizes.nodes + sizes.spot) * 8));
