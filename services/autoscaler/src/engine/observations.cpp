@@ -170,6 +170,21 @@ void Observations::apply(const OfferingsRefused& c) {
   for (const auto& item : c.offerings) claims_.hold({item.type, item.zone, item.market, {}}, item.refusal);
 }
 
+// Of the instances in use, those of claims are counted by their rows: a list of the cloud is older than these.
+void Observations::apply(const ReservationsListed& c) {
+  std::map<std::string, std::int64_t> own;
+  for (const auto& [name, claim] : tables_.claims) {
+    const bool runs = !claim.instance.empty() && claim.state != ClaimState::kGone;
+    if (runs && !claim.reservation.empty()) ++own[claim.reservation];
+  }
+  std::map<std::string, ReservedCapacity> rows;
+  for (const auto& item : c.reservations) {
+    const std::int64_t others = item.reservation.count - item.available - own[item.reservation.id];
+    rows[item.reservation.id] = {item.reservation, std::max<std::int64_t>(others, 0), item.classes};
+  }
+  put_all(tables_.reservations, rows);
+}
+
 void Observations::apply(const TerminateEnded& c) {
   const Claim* known = tables_.claims.find(c.claim);
   if (known == nullptr || known->state != ClaimState::kTerminating || c.error.empty()) return;

@@ -7,6 +7,7 @@
 #include "instances/group_members.hpp"
 #include "instances/groups.hpp"
 #include "instances/headroom.hpp"
+#include "instances/reservation_ends.hpp"
 #include "instances/retirement.hpp"
 #include "instances/spot.hpp"
 #include "launch/gang_launches.hpp"
@@ -48,6 +49,7 @@ struct EngineParts {
   Groups groups{state};
   ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
   GroupMembers group_members{state, facts, claims};
+  ReservationEnds reservation_ends{state, facts, claims};
 
   Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom};
 };

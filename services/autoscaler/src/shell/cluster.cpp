@@ -2,6 +2,7 @@
 // only once all of them are known.
 #include "qm/autoscaler/cluster.hpp"
 
+#include "launch/launch_codec.hpp"
 #include "qm/base/log.hpp"
 #include "rows.hpp"
 
@@ -156,6 +157,8 @@ void Cluster::publish_capacity_objects(const std::stop_token& stop) {
     in.bytes = std::move(bytes);
     submit_input(std::move(in), stop);
   };
+  if (options_.classes != nullptr && options_.classes->settled())
+    publish("reservations", reservations_bytes(options_.classes->reservations()), published_reservations_);
   if (const auto overlays = overlays_.overlays()) publish("overlays", overlays_bytes(*overlays), published_overlays_);
   if (const auto buffers = buffers_.buffers()) publish("buffers", buffers_bytes(*buffers), published_buffers_);
 }

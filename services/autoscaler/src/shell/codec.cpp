@@ -213,6 +213,7 @@ Result<std::vector<Command>> look(const service::Input& in) {
     }
     return std::vector<Command>{std::move(out)};
   }
+  if (in.name == "reservations") return std::vector<Command>{reservations_listed(seen)};
   if (in.name == "spot_prices") {
     SpotPricesUpdated out;
     for (const auto& q : seen.items()) {
@@ -247,8 +248,9 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
 }
 
 bool is_notice(const std::string& reason) {
-  return std::ranges::any_of(std::array{NoticeKind::kSpot, NoticeKind::kMaintenance, NoticeKind::kLifecycle},
-                             [&](NoticeKind kind) { return reason == reason_of(kind); });
+  return std::ranges::any_of(
+      std::array{NoticeKind::kSpot, NoticeKind::kMaintenance, NoticeKind::kLifecycle, NoticeKind::kReservationEnd},
+      [&](NoticeKind kind) { return reason == reason_of(kind); });
 }
 
 /// The deadline of a cloud does not move: such an eviction overrides every disruption budget, and is audited.

@@ -206,7 +206,7 @@ class Cluster {
   BufferWatch buffers_;
   PoolStatus pool_status_;
   std::map<std::string, PoolFaults> pool_faults_;
-  std::string published_overlays_, published_buffers_;
+  std::string published_overlays_, published_buffers_, published_reservations_;
   std::unique_ptr<ClaimWatch> claims_;
   std::unique_ptr<PodObserver> observer_;
   std::string published_owners_, published_pools_;

@@ -46,6 +46,7 @@ struct Pool {
   bool manual = false;  ///< an operator sets the size of its group: nothing is launched from it, and nothing terminated
   std::string not_ready;  ///< why nothing is launched from it, with field and key; empty = it is ready
   PoolLifecycle lifecycle;
+  bool reserved = false;  ///< capacity reservations that its class selects may be used
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };

@@ -24,6 +24,11 @@ std::string class_of(const Json& want) {
   return name.empty() ? "default" : name;
 }
 
+std::string capacity_type_of(const Json& want) {
+  if (!want["reservation"].string().empty()) return "reserved";
+  return want["spot"].boolean() ? "spot" : "on-demand";
+}
+
 Json node_claim(const Json& want, const std::string& claim, const std::string& shard) {
   const auto requirement = [](std::string_view key, const std::set<std::string>& values) {
     Json list = Json::array();
@@ -35,8 +40,8 @@ Json node_claim(const Json& want, const std::string& claim, const std::string& s
     types.insert(other["type"].string());
     zones.insert(other["zone"].string());
   }
-  Json requirements = Json::array({requirement(words::kInstanceType, types),
-                                   requirement(words::kCapacityType, {want["spot"].boolean() ? "spot" : "on-demand"})});
+  Json requirements = Json::array(
+      {requirement(words::kInstanceType, types), requirement(words::kCapacityType, {capacity_type_of(want)})});
   if (!want["zone"].string().empty()) requirements.push_back(requirement(words::kZone, zones));
   Json labels = want["labels"];
   labels.set(words::kNodePool, want["pool"].string());
@@ -180,6 +185,7 @@ Result<cloud::InstanceRequest> Executor::request_for(const Json& want, const Jso
   planned.instance_type = offering["type"].string();
   planned.zone = offering["zone"].string();
   planned.spot = want["spot"].boolean();
+  planned.reservation = want["reservation"].string();
   planned.architecture = architecture_of(planned.instance_type);
   planned.accelerator = accelerator_of(planned.instance_type);
   for (const auto& [key, value] : want["labels"].members()) planned.labels[key] = value.string();
