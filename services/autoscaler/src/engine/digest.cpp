@@ -136,6 +136,11 @@ class Folder {
   requires requires(const T& value, Digest& digest) { fold(value, digest); }
   void add(const T& value) { fold(value, digest_); }
   void add(const Offering& o) { all(o.type, o.zone, o.market, o.group, o.reservation); }
+  void add(const ProvisioningRow& p) {
+    const ProvisioningRequest& r = p.request;
+    all(r.uid, r.ns, r.name, static_cast<int>(r.provisioning_class), r.pod_sets, r.created, r.valid_for, r.invalid,
+        r.room, static_cast<int>(p.phase), p.since, p.claims, p.why);
+  }
   void add(const ReservedCapacity& r) {
     const Reservation& one = r.reservation;
     all(one.id, one.type, one.zone, one.block, one.start, one.end, one.count, r.others, r.classes);

@@ -79,6 +79,7 @@ std::vector<std::string> Engine::explain(Instant now, std::size_t most, const Se
 }
 std::string Engine::namespace_of(const WorkloadUid& uid) const { return parts_->facts.namespace_of(uid); }
 std::map<std::string, BufferState> Engine::buffers() const { return parts_->headroom.buffers(); }
+std::map<WorkloadUid, std::vector<Condition>> Engine::provisioning() const { return parts_->provisioning.conditions(); }
 std::map<std::string, std::int64_t> Engine::replicas() const { return parts_->static_pools.replicas(); }
 
 }  // namespace qm::autoscaler

@@ -31,6 +31,7 @@ void Evaluation::run() {
   for (std::size_t before = 0, leaving = leaving_claims(); before != leaving;) {
     before = leaving;
     parts_.static_pools.keep_replicas();
+    parts_.provisioning.review();
     parts_.launches.cover_demand();
     parts_.headroom.keep_buffers();
     parts_.retirement.retire_surplus();
@@ -98,6 +99,7 @@ std::optional<Instant> Evaluation::next_timer() const {
   }
   if (const auto at = parts_.spot.next()) consider(*at);
   if (const auto at = parts_.reservation_ends.next()) consider(*at);
+  if (const auto at = parts_.provisioning.next()) consider(*at);
   if (const auto at = parts_.schedules.next()) consider(*at);
   for (const auto& [offering, outage] : state_.tables.blocked) consider(outage.until);
   if (const auto partial = parts_.gang_launches.next_timer()) consider(*partial);

@@ -33,6 +33,7 @@ class Observations {
   void apply(const LaunchEnded& c);
   void apply(const OfferingsRefused& c);
   void apply(const ReservationsListed& c);
+  void apply(const ProvisioningApplied& c);
   void apply(const TerminateEnded& c);
   void apply(const GroupRefused& c);
   void apply(const GroupsListed& c);

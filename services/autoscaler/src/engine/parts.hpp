@@ -13,6 +13,7 @@
 #include "launch/gang_launches.hpp"
 #include "launch/launches.hpp"
 #include "launch/new_nodes.hpp"
+#include "launch/provisioning.hpp"
 #include "launch/static_pools.hpp"
 #include "observations.hpp"
 #include "offers/capacity_markets.hpp"
@@ -50,6 +51,7 @@ struct EngineParts {
   ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
   GroupMembers group_members{state, facts, claims};
   ReservationEnds reservation_ends{state, facts, claims};
+  Provisioning provisioning{state, facts, new_nodes, offers, plans};
 
   Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom};
 };

@@ -1,5 +1,6 @@
 #include "json_values.hpp"
 #include "launch/launch_codec.hpp"
+#include "launch/provisioning_rows.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/wire/encode.hpp"
@@ -152,6 +153,10 @@ Result<std::vector<Command>> look(const service::Input& in) {
   }
   if (in.name == "overlays") {
     QM_ASSIGN(auto update, overlays_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(update)};
+  }
+  if (in.name == "provisioning") {
+    QM_ASSIGN(auto update, provisioning_from_bytes(in.bytes));
     return std::vector<Command>{std::move(update)};
   }
   if (in.name == "node.details") {

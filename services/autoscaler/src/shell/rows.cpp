@@ -2,6 +2,7 @@
 
 #include "event_rows.hpp"
 #include "instances/lifecycle_rows.hpp"
+#include "launch/provisioning_rows.hpp"
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "replicas/replica_rows.hpp"
@@ -458,6 +459,7 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.buffers, "buffer", kText, out);
   append(t.overlays, "overlay", kText, out);
   append(t.reservations, "reservation", kText, out);
+  append(t.provisioning, "provisioning", kValue, out);
   append_changes(t.replicas, out);
   append(t.scaling_groups, "scaling_group", kText, out);
   append(t.hook_waits, "hook_wait", kValue, out);
@@ -574,6 +576,9 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "overlay") {
     QM_ASSIGN(const auto m, parsed<st::Overlay>(value, "NodeOverlay"));
     t.overlays.restore(row.key, overlay_of(m));
+  } else if (row.kind == "provisioning") {
+    QM_ASSIGN(const auto m, parsed<st::ProvisioningRequest>(value, "ProvisioningRequest"));
+    t.provisioning.restore(WorkloadUid(row.key), provisioning_row_of(m));
   } else if (row.kind == "reservation") {
     QM_ASSIGN(const auto m, parsed<st::ReservedCapacity>(value, "capacity reservation"));
     t.reservations.restore(row.key, reserved_capacity_of(row.key, m));

@@ -132,6 +132,17 @@ struct Refusal {
   std::string field, words;
 };
 
+TEST(Columns, ReservedIsACapacityTypeOfItsOwn) {
+  const std::string key = "karpenter.sh/capacity-type";
+  const auto paid = columns_of({{{key, Operator::kIn, {"reserved"}, {}}}, {}});
+  ASSERT_TRUE(paid) << paid.error().to_string();
+  EXPECT_TRUE(paid->reserved && !paid->on_demand && !paid->spot);
+  const auto both = columns_of({{{key, Operator::kIn, {"on-demand", "reserved"}, {}}}, {}});
+  EXPECT_TRUE(both->reserved && both->on_demand && !both->spot);
+  EXPECT_FALSE(columns_of({{{key, Operator::kIn, {"on-demand"}, {}}}, {}})->reserved);
+  EXPECT_TRUE(columns_of({{}, {}})->reserved) << "without a requirement any capacity is allowed";
+}
+
 TEST(Columns, WhatCannotActMakesThePoolNotReady) {
   const std::string field = "spec.template.spec.requirements";
   for (const auto& row : std::vector<Refusal>{

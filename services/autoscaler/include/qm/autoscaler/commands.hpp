@@ -4,6 +4,7 @@
 #include "qm/autoscaler/gang_launch/reservations.hpp"
 #include "qm/autoscaler/node_details.hpp"
 #include "qm/autoscaler/pool.hpp"
+#include "qm/autoscaler/provisioning.hpp"
 #include "qm/autoscaler/replica_scaling.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
@@ -235,6 +236,6 @@ using Command =
                  WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated, LaunchEnded, TerminateEnded,
                  GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated, InstanceNoticeUpdated,
                  NodeDetailsUpdated, BuffersApplied, OverlaysApplied, ScalerUpdated, ScalersListed, ReplicasObserved,
-                 ReplicasChanged, GroupsListed, OfferingsRefused, ReservationsListed>;
+                 ReplicasChanged, GroupsListed, OfferingsRefused, ReservationsListed, ProvisioningApplied>;
 
 }  // namespace qm::autoscaler

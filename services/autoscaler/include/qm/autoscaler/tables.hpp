@@ -221,6 +221,7 @@ struct Tables {
   Table<std::string, Buffer> buffers;                                     ///< by "namespace/name"
   Table<std::string, Overlay> overlays;                                   ///< those that apply, by name
   Table<std::string, ReservedCapacity> reservations;                      ///< by id
+  Table<WorkloadUid, ProvisioningRow> provisioning;                       ///< by uid of the ProvisioningRequest
   ReplicaTables replicas;                                                 ///< no other table depends on them
 };
 

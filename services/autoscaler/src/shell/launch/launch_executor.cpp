@@ -10,6 +10,7 @@
 #include "qm/autoscaler/gang_launch/launch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
+#include "qm/base/log.hpp"
 #include "qm/cloud/errors.hpp"
 #include "qm/kube/errors.hpp"
 
@@ -226,7 +227,17 @@ Result<Launched> Executor::launch_instances(const Json& want) {
   const bool gang = !want["launch"].string().empty();
   const std::string tag(gang ? kLaunchTag : words::kNodeClaimTag);
   const auto alternatives = alternatives_of(want);
-  if (alternatives) return fleets_->launch(*alternatives, tag);
+  if (alternatives) {
+    auto launched = fleets_->launch(*alternatives, tag);
+    if (launched || launched.error().code != Code::kPermissionDenied) return launched;
+    // A role of earlier releases may only run instances. Nothing is launched twice if the permission was taken away.
+    const std::string& value = alternatives->front().tags.at(tag);
+    QM_ASSIGN(auto before, fleets_->instances_with(tag, value));
+    if (!before.empty()) return Launched{std::move(before)};
+    log::warn("a launch names one offering only: CreateFleet is not permitted",
+              {{"launch", value}, {"error", launched.error().to_string()}});
+    return launch_one_offering(want);
+  }
   // A class that cannot be used any more says nothing about a launch that was already made.
   QM_ASSIGN(auto before, fleets_->instances_with(tag, gang ? want["launch"].string() : want["claim"].string()));
   if (before.empty()) return fail(alternatives.error());
