@@ -93,6 +93,7 @@ const Options& Engine::options() const { return parts_->state.options; }
 const std::map<std::string, InstanceType>& Engine::catalog() const { return parts_->state.catalog; }
 std::string Engine::namespace_of(const WorkloadUid& uid) const { return parts_->facts.namespace_of(uid); }
 std::map<std::string, BufferState> Engine::buffers() const { return parts_->headroom.buffers(); }
+std::map<WorkloadUid, std::vector<Condition>> Engine::provisioning() const { return parts_->provisioning.conditions(); }
 std::map<std::string, std::int64_t> Engine::replicas() const { return parts_->static_pools.replicas(); }
 
 }  // namespace qm::autoscaler

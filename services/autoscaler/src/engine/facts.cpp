@@ -72,6 +72,8 @@ bool Facts::doomed(const Claim& c) const {
 }
 
 std::string Facts::title_of(const AttemptId& id) const {
+  if (const ProvisioningRow* booked = tables_.provisioning.find(id.uid))
+    return fmt::format("ProvisioningRequest {}/{}", booked->request.ns, booked->request.name);
   const WorkloadRow* row = tables_.workloads.find(id.uid);
   return row == nullptr || row->name.empty() ? id.to_string() : row->ns + "/" + row->name;
 }
@@ -113,6 +115,9 @@ std::set<ClaimName> Facts::planned() const {
   std::set<ClaimName> out;
   for (const auto& [uid, plan] : tables_.plans) {
     if (plan.promised_attempt > 0 && tables_.demand.contains(uid)) out.insert(plan.claims.begin(), plan.claims.end());
+  }
+  for (const auto& [uid, row] : tables_.provisioning) {
+    if (row.phase == ProvisioningPhase::kProvisioned) out.insert(row.claims.begin(), row.claims.end());
   }
   return out;
 }

@@ -46,7 +46,7 @@ void Observations::apply(const DemandUpdated& c) {
   for (const auto& item : c.items) wanted[item.id.uid] = &item;
   std::vector<WorkloadUid> over;
   for (const auto& [uid, item] : tables_.demand) {
-    if (!wanted.contains(uid)) over.push_back(uid);
+    if (!wanted.contains(uid) && !tables_.provisioning.contains(uid)) over.push_back(uid);
   }
   // Its instances start anyway; they are empty ones unless another gang needs them.
   for (const auto& uid : over) tables_.demand.erase(uid);
@@ -170,6 +170,21 @@ void Observations::apply(const OfferingsRefused& c) {
   for (const auto& item : c.offerings) claims_.hold({item.type, item.zone, item.market, {}}, item.refusal);
 }
 
+// Of the instances in use, those of claims are counted by their rows: a list of the cloud is older than these.
+void Observations::apply(const ReservationsListed& c) {
+  std::map<std::string, std::int64_t> own;
+  for (const auto& [name, claim] : tables_.claims) {
+    const bool runs = !claim.instance.empty() && claim.state != ClaimState::kGone;
+    if (runs && !claim.reservation.empty()) ++own[claim.reservation];
+  }
+  std::map<std::string, ReservedCapacity> rows;
+  for (const auto& item : c.reservations) {
+    const std::int64_t others = item.reservation.count - item.available - own[item.reservation.id];
+    rows[item.reservation.id] = {item.reservation, std::max<std::int64_t>(others, 0), item.classes};
+  }
+  put_all(tables_.reservations, rows);
+}
+
 void Observations::apply(const TerminateEnded& c) {
   const Claim* known = tables_.claims.find(c.claim);
   if (known == nullptr || known->state != ClaimState::kTerminating || c.error.empty()) return;
@@ -226,6 +241,26 @@ void Observations::apply(const OverlaysApplied& c) {
   std::map<std::string, Overlay> rows;
   for (const auto& overlay : c.overlays) rows[overlay.name] = overlay;
   put_all(tables_.overlays, rows);
+}
+
+void Observations::apply(const ProvisioningApplied& c) {
+  std::set<WorkloadUid> wanted;
+  for (const ProvisioningRequest& request : c.requests) {
+    wanted.insert(request.uid);
+    const ProvisioningRow* known = tables_.provisioning.find(request.uid);
+    ProvisioningRow row = known == nullptr ? ProvisioningRow{} : *known;
+    if (known == nullptr) row.since = state_.now;
+    row.request = request;
+    put(tables_.provisioning, request.uid, row);
+  }
+  std::vector<WorkloadUid> over;
+  for (const auto& [uid, row] : tables_.provisioning) {
+    if (!wanted.contains(uid)) over.push_back(uid);
+  }
+  for (const auto& uid : over) {
+    tables_.provisioning.erase(uid);
+    if (tables_.demand.contains(uid)) tables_.demand.erase(uid);
+  }
 }
 
 void Observations::apply(const NodeDetailsUpdated& c) {

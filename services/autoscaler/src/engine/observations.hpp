@@ -32,6 +32,8 @@ class Observations {
   void apply(const HealthUpdated& c);
   void apply(const LaunchEnded& c);
   void apply(const OfferingsRefused& c);
+  void apply(const ReservationsListed& c);
+  void apply(const ProvisioningApplied& c);
   void apply(const TerminateEnded& c);
   void apply(const GroupRefused& c);
   void apply(const GroupsListed& c);

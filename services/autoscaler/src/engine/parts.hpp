@@ -7,6 +7,7 @@
 #include "instances/group_members.hpp"
 #include "instances/groups.hpp"
 #include "instances/headroom.hpp"
+#include "instances/reservation_ends.hpp"
 #include "instances/retirement.hpp"
 #include "instances/scale_down.hpp"
 #include "instances/scale_in_protection.hpp"
@@ -14,6 +15,7 @@
 #include "launch/gang_launches.hpp"
 #include "launch/launches.hpp"
 #include "launch/new_nodes.hpp"
+#include "launch/provisioning.hpp"
 #include "launch/static_pools.hpp"
 #include "observations.hpp"
 #include "offers/candidates.hpp"
@@ -53,6 +55,8 @@ struct EngineParts {
   ScaleInProtection scale_in_protection{state, facts};
   ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
   GroupMembers group_members{state, facts, claims};
+  ReservationEnds reservation_ends{state, facts, claims};
+  Provisioning provisioning{state, facts, new_nodes, offers, plans};
 
   Candidates candidates{state, facts, new_nodes, offers, markets};
   Explanation explanation{state, facts, candidates, static_pools, schedules, disruptions, headroom, scale_down};

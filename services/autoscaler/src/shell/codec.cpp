@@ -1,6 +1,7 @@
 #include "instances/scale_down_rows.hpp"
 #include "json_values.hpp"
 #include "launch/launch_codec.hpp"
+#include "launch/provisioning_rows.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/wire/encode.hpp"
@@ -155,6 +156,10 @@ Result<std::vector<Command>> look(const service::Input& in) {
     QM_ASSIGN(auto update, overlays_from_bytes(in.bytes));
     return std::vector<Command>{std::move(update)};
   }
+  if (in.name == "provisioning") {
+    QM_ASSIGN(auto update, provisioning_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(update)};
+  }
   if (in.name == "node.details") {
     QM_ASSIGN(auto update, node_details_from_bytes(in.bytes));
     return std::vector<Command>{std::move(update)};
@@ -222,6 +227,7 @@ Result<std::vector<Command>> look(const service::Input& in) {
     }
     return std::vector<Command>{std::move(out)};
   }
+  if (in.name == "reservations") return std::vector<Command>{reservations_listed(seen)};
   if (in.name == "spot_prices") {
     SpotPricesUpdated out;
     for (const auto& q : seen.items()) {
@@ -256,8 +262,9 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
 }
 
 bool is_notice(const std::string& reason) {
-  return std::ranges::any_of(std::array{NoticeKind::kSpot, NoticeKind::kMaintenance, NoticeKind::kLifecycle},
-                             [&](NoticeKind kind) { return reason == reason_of(kind); });
+  return std::ranges::any_of(
+      std::array{NoticeKind::kSpot, NoticeKind::kMaintenance, NoticeKind::kLifecycle, NoticeKind::kReservationEnd},
+      [&](NoticeKind kind) { return reason == reason_of(kind); });
 }
 
 /// The deadline of a cloud does not move: such an eviction overrides every disruption budget, and is audited.

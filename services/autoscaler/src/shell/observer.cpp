@@ -148,7 +148,9 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   p.name = kube::name_of(pod);
   p.node = node;
   p.works = true;
-  p.waits = waits_for_capacity(pod);
+  // Its capacity is that of its ProvisioningRequest.
+  const bool booked = !kube::annotation(pod, kConsumes).empty() || !kube::annotation(pod, kConsumesBeta).empty();
+  p.waits = waits_for_capacity(pod) && !booked;
   p.group = group_of(pod);
   p.type = kube::label(pod, "workload-type");
   p.size = number_of(kube::annotation(pod, "kueue.x-k8s.io/pod-group-total-count"));
@@ -300,6 +302,11 @@ std::vector<DemandUpdated::Item> PodObserver::waiting() {
   }
   running_->find_room(out);
   return out;
+}
+
+void PodObserver::find_room(std::vector<DemandUpdated::Item>& items) {
+  const std::scoped_lock lock(mutex_);
+  running_->find_room(items);
 }
 
 std::vector<service::Input> PodObserver::changes() {

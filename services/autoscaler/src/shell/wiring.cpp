@@ -1,3 +1,5 @@
+#include "launch/launch_codec.hpp"
+#include "launch/provisioning_rows.hpp"
 #include "qm/autoscaler/columns/type_facts.hpp"
 #include "qm/autoscaler/metrics/karpenter_metrics.hpp"
 #include "qm/autoscaler/shell.hpp"
@@ -43,6 +45,22 @@ service::Input daemon_sets_input(const std::vector<PodSet>& sets) {
   in.source = service::Source::kWatch;
   in.name = "daemonsets";
   in.bytes = daemon_sets_bytes(sets);
+  return in;
+}
+
+service::Input provisioning_input(const std::vector<ProvisioningRequest>& requests) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "provisioning";
+  in.bytes = provisioning_bytes(requests);
+  return in;
+}
+
+service::Input reservations_input(const std::vector<ReservationsListed::Item>& reservations) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "reservations";
+  in.bytes = reservations_bytes(reservations);
   return in;
 }
 

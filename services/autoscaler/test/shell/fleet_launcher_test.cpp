@@ -168,5 +168,21 @@ TEST(FleetLauncher, ADeletedTemplateIsCreatedAgain) {
   EXPECT_EQ(rig.ec2.count("CreateLaunchTemplate"), 2);
 }
 
+TEST(FleetLauncher, WithoutThePermissionTheBestOfferingIsRequestedAlone) {
+  for (const char* action : {"CreateLaunchTemplate", "CreateFleet"}) {
+    Choice rig;
+    rig.ec2.errors[action] = "UnauthorizedOperation";
+    rig.ec2.set("DescribeInstances", described(""));
+    rig.ec2.set("RunInstances",
+                "<R><instancesSet>" + instance_xml("i-5", "") + instance_xml("i-9", "") + "</instancesSet></R>");
+    EXPECT_EQ(rig.run(rig.choice)["members"].at(1)["instance"].string(), "i-9") << action;
+    EXPECT_THAT(rig.body("RunInstances"), HasSubstr("Placement.AvailabilityZone=z1"));
+    // It was permitted when the launch was first requested: its instances are found.
+    rig.ec2.set("DescribeInstances", described(instance_xml("i-7", "") + instance_xml("i-8", "")));
+    EXPECT_EQ(rig.run(rig.choice)["members"].at(0)["instance"].string(), "i-7") << action;
+    EXPECT_EQ(rig.ec2.count("RunInstances"), 1) << action;
+  }
+}
+
 }  // namespace fleet_launcher_test
 }  // namespace qm::autoscaler

@@ -5,6 +5,7 @@
 #include "qm/autoscaler/node_lifecycle.hpp"
 #include "qm/autoscaler/node_watch.hpp"
 #include "qm/autoscaler/pool_status.hpp"
+#include "qm/autoscaler/provisioning_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/kube/config_feed.hpp"
@@ -129,6 +130,8 @@ class PodObserver {
   /// Inputs for the changes since the last call, nodes first: a gang that got a place must not appear to leave an
   /// empty node.
   [[nodiscard]] std::vector<service::Input> changes();
+  /// Sets the room of items on running nodes.
+  void find_room(std::vector<DemandUpdated::Item>& items);
   /// "pod research/train-0"; empty if the uid is not known.
   [[nodiscard]] std::string subject(const std::string& uid) const;
 
@@ -205,6 +208,7 @@ class Cluster {
   void publish_owners(const std::stop_token& stop);
   void publish_pools(const std::stop_token& stop);
   void publish_capacity_objects(const std::stop_token& stop);
+  void add_room(std::vector<ProvisioningRequest>& requests);
   void write_status();
   [[nodiscard]] bool add_discovered(std::vector<Pool>& pools) const;
   void report();
@@ -219,9 +223,10 @@ class Cluster {
   NodeLifecycle lifecycle_;
   OverlayWatch overlays_;
   BufferWatch buffers_;
+  ProvisioningWatch provisioning_;
   PoolStatus pool_status_;
   std::map<std::string, PoolFaults> pool_faults_;
-  std::string published_overlays_, published_buffers_;
+  std::string published_overlays_, published_buffers_, published_reservations_, published_provisioning_;
   std::unique_ptr<ClaimWatch> claims_;
   std::unique_ptr<PodObserver> observer_;
   std::string published_owners_, published_pools_;

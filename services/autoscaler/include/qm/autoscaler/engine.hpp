@@ -248,6 +248,8 @@ class Engine {
   [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
   /// The CapacityBuffers, with the pods for which there is capacity, or it starts.
   [[nodiscard]] std::map<std::string, BufferState> buffers() const;
+  /// The conditions of each ProvisioningRequest, by uid.
+  [[nodiscard]] std::map<WorkloadUid, std::vector<Condition>> provisioning() const;
 
  private:
   std::unique_ptr<EngineParts> parts_;

@@ -65,6 +65,10 @@ Status one_pool_for_each_group(std::span<const Pool> pools);
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths);
 /// The input with all Auto Scaling groups of pools.
 service::Input groups_input(const std::map<std::string, ScalingGroup>& groups);
+/// The input with all open ProvisioningRequests.
+service::Input provisioning_input(const std::vector<ProvisioningRequest>& requests);
+/// The input with all capacity reservations that node classes select.
+service::Input reservations_input(const std::vector<ReservationsListed::Item>& reservations);
 /// The input with all DaemonSets.
 service::Input daemon_sets_input(const std::vector<PodSet>& sets);
 /// The input that applies all existing pools; a missing pool is deleted.

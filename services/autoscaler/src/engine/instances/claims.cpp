@@ -162,7 +162,7 @@ void Claims::give_up(const ClaimName& name, const std::string& reason, Refusal r
     tables_.claims.edit(name).retry_at = state_.now + options_.launch_retry;
     return;
   }
-  hold({c.type, c.zone, c.market, c.group}, refusal);
+  hold({c.type, c.zone, c.market, c.group, c.reservation}, refusal);
   enter(name, ClaimState::kFailed, reason);
 }
 
@@ -186,7 +186,7 @@ void Claims::settle(const ClaimName& name, const std::string& type, const std::s
 
 void Claims::note_launch(const Claim& c) {
   if (!c.group.empty()) return;
-  for (const Offering& offering : held_with({c.type, c.zone, c.market, {}})) {
+  for (const Offering& offering : held_with({c.type, c.zone, c.market, {}, c.reservation})) {
     const Outage* known = tables_.blocked.find(offering);
     // Only a request after the refusal shows that the outage is over: members of one gang are answered one by one.
     if (known == nullptr || c.requested <= known->last) continue;

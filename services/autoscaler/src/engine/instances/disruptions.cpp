@@ -156,8 +156,9 @@ bool Disruptions::start_replacement(const ClaimName& name, DisruptionCause cause
   c.zone = offer->offering.zone;
   c.requested = c.changed = state_.now;
   c.reason = fmt::format("replaces {} ({}): {} {} is the cheapest at {} USD/h", name, name_of(cause), c.type,
-                         name_of(c.market), offer->per_hour.to_usd(2));
+                         capacity_type_of(offer->offering), offer->per_hour.to_usd(2));
   c.labels = offer->labels;
+  c.reservation = offer->offering.reservation;
   c.life.replaces = name;
   c.life.resources = old.life.resources;
   claims_.launch(replacement, c, pool);

@@ -132,6 +132,7 @@ void Launches::launch(const ClaimName& name, const Offer& offer, const WorkloadU
   c.reason = std::move(reason);
   c.group = offer.pool->group;
   c.labels = offer.labels;
+  c.reservation = offer.offering.reservation;
   c.launch = id;
   c.life.resources = requested_resources(pods, *offer.type);
   claims_.launch(name, c, *offer.pool, offer.others);
@@ -183,7 +184,9 @@ Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& 
   if (!item.runs && zone_open) return Provided::kLater;
   auto rest = gangs_.rest_together(item, fit);
   if (step.known_unschedulable.contains({rest, item.room_zone})) return Provided::kNoOffer;
-  const auto offer = offers_.cheapest(rest, step.usage, nullptr, item.room_zone);
+  const WorkloadRow* workload = tables_.workloads.find(item.id.uid);
+  const Duration expected = workload == nullptr ? Duration{0} : workload->expected;
+  const auto offer = offers_.cheapest(rest, step.usage, nullptr, item.room_zone, expected);
   if (!offer) {
     step.known_unschedulable.insert({std::move(rest), item.room_zone});
     return Provided::kNoOffer;
@@ -204,7 +207,7 @@ Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& 
     const ClaimName name = new_claim(*offer->pool);
     if (i == 0) id = GangLaunches::id_for(item, fit, *offer->pool, name, offer->nodes);
     auto reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h{}{}", facts_.title_of(item.id),
-                              offer->nodes, offer->type->name, name_of(offer->offering.market),
+                              offer->nodes, offer->type->name, capacity_type_of(offer->offering),
                               offer->per_hour.to_usd(2), room, offer->remarks);
     launch(name, *offer, item.id.uid, id, std::move(reason), step);
     fresh.emplace(name, nodes_.empty(nodes_.side_of(*tables_.claims.find(name))));
@@ -363,7 +366,7 @@ void Launches::cover_demand_once() {
     const auto end = std::find_if_not(at, open.end(), [&](const auto* item) {
       return joint_.plans(*item) && tables_.plans.find(item->id.uid) == nullptr;
     });
-    if (end - at < 2) {
+    if (end - at < 2 || offers_.reservation_is_free()) {
       provide_one(**at++);
       continue;
     }

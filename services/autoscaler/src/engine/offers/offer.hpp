@@ -29,6 +29,11 @@ struct Usage {
           Offering{kAll, kAll, o.market, o.group}};
 }
 
+/// The value of the capacity type's label on its node.
+[[nodiscard]] inline std::string_view capacity_type_of(const Offering& o) {
+  return o.reservation.empty() ? name_of(o.market) : "reserved";
+}
+
 /// Instances of one kind that can be requested from a pool.
 struct Offer {
   const Pool* pool = nullptr;

@@ -41,6 +41,44 @@ std::vector<Command> launch_outcome(const Json& answer) {
   return out;
 }
 
+std::string reservations_bytes(const std::vector<ReservationsListed::Item>& reservations) {
+  Json list = Json::array();
+  for (const auto& item : reservations) {
+    const Reservation& one = item.reservation;
+    Json classes = Json::array();
+    for (const auto& name : item.classes) classes.push_back(name);
+    Json object = Json::object({{"id", one.id},
+                                {"type", one.type},
+                                {"zone", one.zone},
+                                {"block", one.block},
+                                {"start_us", micros(one.start)},
+                                {"total", one.count},
+                                {"available", item.available},
+                                {"classes", std::move(classes)}});
+    if (one.end) object.set("end_us", micros(*one.end));
+    list.push_back(std::move(object));
+  }
+  return list.dump();
+}
+
+ReservationsListed reservations_listed(const Json& list) {
+  ReservationsListed out;
+  for (const auto& one : list.items()) {
+    auto& item = out.reservations.emplace_back();
+    item.reservation = {one["id"].string(),
+                        one["type"].string(),
+                        one["zone"].string(),
+                        one["block"].boolean(),
+                        from_micros(one["start_us"].integer()),
+                        std::nullopt,
+                        one["total"].integer()};
+    if (!one["end_us"].is_null()) item.reservation.end = from_micros(one["end_us"].integer());
+    item.available = one["available"].integer();
+    for (const auto& name : one["classes"].items()) item.classes.push_back(name.string());
+  }
+  return out;
+}
+
 // Intents have all data that the executor needs: it reads no state.
 void Codec::encode_launches(const Output& out, service::Effects& effects) const {
   for (const auto& l : out.launches) {
@@ -64,6 +102,7 @@ void Codec::encode_launches(const Output& out, service::Effects& effects) const 
                                  {"class", l.pool.node_class},
                                  {"lifecycle", launch_lifecycle(l)},
                                  {"reason", l.row.reason}});
+    if (!l.row.reservation.empty()) payload.set("reservation", l.row.reservation);
     if (!l.others.empty() && driver_ == Driver::kEc2) {
       Json others = Json::array();
       for (const auto& other : l.others) others.push_back(Json::object({{"type", other.type}, {"zone", other.zone}}));

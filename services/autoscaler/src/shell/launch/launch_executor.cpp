@@ -10,6 +10,7 @@
 #include "qm/autoscaler/gang_launch/launch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
+#include "qm/base/log.hpp"
 #include "qm/cloud/errors.hpp"
 #include "qm/kube/errors.hpp"
 
@@ -24,6 +25,11 @@ std::string class_of(const Json& want) {
   return name.empty() ? "default" : name;
 }
 
+std::string capacity_type_of(const Json& want) {
+  if (!want["reservation"].string().empty()) return "reserved";
+  return want["spot"].boolean() ? "spot" : "on-demand";
+}
+
 Json node_claim(const Json& want, const std::string& claim, const std::string& shard) {
   const auto requirement = [](std::string_view key, const std::set<std::string>& values) {
     Json list = Json::array();
@@ -35,8 +41,8 @@ Json node_claim(const Json& want, const std::string& claim, const std::string& s
     types.insert(other["type"].string());
     zones.insert(other["zone"].string());
   }
-  Json requirements = Json::array({requirement(words::kInstanceType, types),
-                                   requirement(words::kCapacityType, {want["spot"].boolean() ? "spot" : "on-demand"})});
+  Json requirements = Json::array(
+      {requirement(words::kInstanceType, types), requirement(words::kCapacityType, {capacity_type_of(want)})});
   if (!want["zone"].string().empty()) requirements.push_back(requirement(words::kZone, zones));
   Json labels = want["labels"];
   labels.set(words::kNodePool, want["pool"].string());
@@ -180,6 +186,7 @@ Result<cloud::InstanceRequest> Executor::request_for(const Json& want, const Jso
   planned.instance_type = offering["type"].string();
   planned.zone = offering["zone"].string();
   planned.spot = want["spot"].boolean();
+  planned.reservation = want["reservation"].string();
   planned.architecture = architecture_of(planned.instance_type);
   planned.accelerator = accelerator_of(planned.instance_type);
   for (const auto& [key, value] : want["labels"].members()) planned.labels[key] = value.string();
@@ -220,7 +227,17 @@ Result<Launched> Executor::launch_instances(const Json& want) {
   const bool gang = !want["launch"].string().empty();
   const std::string tag(gang ? kLaunchTag : words::kNodeClaimTag);
   const auto alternatives = alternatives_of(want);
-  if (alternatives) return fleets_->launch(*alternatives, tag);
+  if (alternatives) {
+    auto launched = fleets_->launch(*alternatives, tag);
+    if (launched || launched.error().code != Code::kPermissionDenied) return launched;
+    // A role of earlier releases may only run instances. Nothing is launched twice if the permission was taken away.
+    const std::string& value = alternatives->front().tags.at(tag);
+    QM_ASSIGN(auto before, fleets_->instances_with(tag, value));
+    if (!before.empty()) return Launched{std::move(before)};
+    log::warn("a launch names one offering only: CreateFleet is not permitted",
+              {{"launch", value}, {"error", launched.error().to_string()}});
+    return launch_one_offering(want);
+  }
   // A class that cannot be used any more says nothing about a launch that was already made.
   QM_ASSIGN(auto before, fleets_->instances_with(tag, gang ? want["launch"].string() : want["claim"].string()));
   if (before.empty()) return fail(alternatives.error());
