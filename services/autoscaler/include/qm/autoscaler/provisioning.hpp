@@ -63,6 +63,6 @@ struct ProvisioningRow {
 /// The conditions of its status. `missing`: why no capacity comes now, empty = it is being launched.
 ///
 /// Source   autoscaling.x-k8s.io/v1: Accepted, Provisioned, Failed, BookingExpired, CapacityRevoked.
-[[nodiscard]] std::vector<Condition> conditions_of(const ProvisioningRow& row, const std::string& missing);
+[[nodiscard]] std::vector<Condition> provisioning_conditions(const ProvisioningRow& row, const std::string& missing);
 
 }  // namespace qm::autoscaler

@@ -8,7 +8,7 @@
 
 namespace qm::autoscaler {
 
-std::vector<Condition> conditions_of(const ProvisioningRow& row, const std::string& missing) {
+std::vector<Condition> provisioning_conditions(const ProvisioningRow& row, const std::string& missing) {
   std::vector<Condition> out;
   const bool atomic = row.request.provisioning_class == ProvisioningClass::kBestEffortAtomic;
   const bool accepted = row.request.invalid.empty();
@@ -165,7 +165,7 @@ std::string Provisioning::missing(const ProvisioningRow& row) const {
 std::map<WorkloadUid, std::vector<Condition>> Provisioning::conditions() const {
   std::map<WorkloadUid, std::vector<Condition>> out;
   for (const auto& [uid, row] : tables_.provisioning)
-    out[uid] = conditions_of(row, row.phase == ProvisioningPhase::kAccepted ? missing(row) : std::string());
+    out[uid] = provisioning_conditions(row, row.phase == ProvisioningPhase::kAccepted ? missing(row) : std::string());
   return out;
 }
 
