@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kCents = 2;
 
-std::string usd(std::int64_t nano) { return Money::nano(nano).to_usd(kCents); }
+std::string usd_with_cents(std::int64_t nano) { return Money::nano(nano).to_usd(kCents); }
 
 std::string requests_text(const pb::CapacityDecision& decision) {
   std::vector<std::string> sets;
@@ -51,8 +51,8 @@ void show_candidates(const Context& context, const pb::CapacityDecision& decisio
     --hidden[c.reason()];
     const bool priced = c.node_nano_usd_hour() > 0;
     table.row({c.reason(), c.node_pool(), c.instance_type(), c.zone(), c.capacity_type(),
-               c.nodes() > 0 ? std::to_string(c.nodes()) : "", priced ? usd(c.node_nano_usd_hour()) : "",
-               c.nodes() > 0 ? usd(c.nano_usd_hour()) : "", c.message()});
+               c.nodes() > 0 ? std::to_string(c.nodes()) : "", priced ? usd_with_cents(c.node_nano_usd_hour()) : "",
+               c.nodes() > 0 ? usd_with_cents(c.nano_usd_hour()) : "", c.message()});
   }
   if (!table.empty()) context.out << table.text();
   std::vector<std::string> others;
@@ -79,7 +79,7 @@ void show(const Context& context, const pb::CapacityDecision& decision) {
   if (!decision.bound_by().empty()) {
     line(context, "bound",
          fmt::format("no launch from these candidates costs less than {} USD/h (by {})",
-                     usd(decision.bound_nano_usd_hour()), decision.bound_by()));
+                     usd_with_cents(decision.bound_nano_usd_hour()), decision.bound_by()));
   }
   show_candidates(context, decision);
 }
@@ -110,22 +110,24 @@ void show(const Context& context, const pb::SimulatedPlan& plan) {
                  {"LAUNCHED-BY"}});
     for (const auto& [key, sum] : grouped(plan)) {
       const auto& [pool, type, zone, market, workload, owner] = key;
-      table.row({pool, type, zone, market, std::to_string(sum.first), usd(sum.second), workload,
+      table.row({pool, type, zone, market, std::to_string(sum.first), usd_with_cents(sum.second), workload,
                  owner.empty() ? "quartermaster" : owner});
     }
     context.out << table.text();
   }
   context.out << fmt::format("{} instance(s) with {} GPUs would be launched at {} USD/h",
-                             plan.launches_size() + plan.hidden(), plan.gpus(), usd(plan.nano_usd_hour()));
+                             plan.launches_size() + plan.hidden(), plan.gpus(), usd_with_cents(plan.nano_usd_hour()));
   if (plan.starting() > 0)
-    context.out << fmt::format("; {} start already at {} USD/h", plan.starting(), usd(plan.starting_nano_usd_hour()));
+    context.out << fmt::format("; {} start already at {} USD/h", plan.starting(),
+                               usd_with_cents(plan.starting_nano_usd_hour()));
   context.out << '\n';
   if (plan.pods() > 0) {
     context.out << fmt::format("{} of {} pending pods fit running nodes", plan.pods_in_room(), plan.pods());
     if (!plan.bound_by().empty()) {
       const auto all = plan.nano_usd_hour() + plan.starting_nano_usd_hour();
-      context.out << fmt::format("; the others cost at least {} USD/h (by {}){}", usd(plan.bound_nano_usd_hour()),
-                                 plan.bound_by(), plan.unmet().empty() ? above(all, plan.bound_nano_usd_hour()) : "");
+      context.out << fmt::format("; the others cost at least {} USD/h (by {}){}",
+                                 usd_with_cents(plan.bound_nano_usd_hour()), plan.bound_by(),
+                                 plan.unmet().empty() ? above(all, plan.bound_nano_usd_hour()) : "");
     }
     context.out << '\n';
   }
@@ -182,7 +184,7 @@ Status run_verb(Context& context, const CapacityVerb& verb) {
   context.out << fmt::format("\ndifference: {:+} instance(s), {:+} GPUs, {}{} USD/h, {:+} workload(s) not met\n",
                              answer.changed().launches_size() - answer.present().launches_size(),
                              answer.changed().gpus() - answer.present().gpus(), difference >= 0 ? "+" : "",
-                             usd(difference), answer.changed().unmet_size() - answer.present().unmet_size());
+                             usd_with_cents(difference), answer.changed().unmet_size() - answer.present().unmet_size());
   return {};
 }
 

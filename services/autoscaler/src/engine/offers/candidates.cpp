@@ -149,7 +149,7 @@ void Candidates::judge(const Pool& pool, const InstanceType& type, const Offerin
     return reject(Rejection::kNoPrice,
                   "the price of its spot capacity is not known, and on-demand capacity is allowed");
   out.node_per_hour = rate->per_hour;
-  out.nodes = offers_.nodes_for(request.sets, pool, labels, type, offering.zone, offering.market);
+  out.nodes = offers_.nodes_for(request.sets, pool, labels, type, offering);
   const NodeSide side{pool, labels, type, offering.zone, offering.market};
   if (out.nodes == 0) {
     for (const PodSet& set : request.sets) {

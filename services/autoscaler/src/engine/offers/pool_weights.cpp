@@ -14,7 +14,7 @@ std::map<WorkloadUid, std::int32_t> Offers::heaviest(const std::vector<const Dem
     return labels && std::ranges::any_of(pool.instance_types, [&](const auto& name) {
              const InstanceType* type = facts_.type(name);
              return type != nullptr && std::ranges::any_of(offerings(pool, *type, sets), [&](const Offering& o) {
-                      return price(*type, o, pool) && nodes_for(sets, pool, *labels, *type, o.zone, o.market) > 0;
+                      return price(*type, o, pool) && nodes_for(sets, pool, *labels, *type, o) > 0;
                     });
            });
   };
