@@ -24,6 +24,7 @@ struct Context {
   std::ostream& out;
   std::ostream& err;
   std::vector<Manifest> manifests;  ///< of apply, submit and admit, read before anything is sent
+  Endpoints endpoints = {};
 
   int code = kDone;  ///< the exit code of a successful invocation
 
@@ -65,6 +66,10 @@ Status run_verb(Context& context, const DefragVerb& verb);
 Status run_verb(Context& context, const ClaimsVerb& verb);
 Status run_verb(Context& context, const PlanVerb& verb);
 Status run_verb(Context& context, const ScaleVerb& verb);  // scale.cpp
+/// Appends the context's manifests to the change, with the name of their file.
+void add_manifests(const Context& context, pb::SimulateCapacityRequest& change);  // capacity_plan.cpp
+Status run_verb(Context& context, const CapacityVerb& verb);
+Status run_verb(Context& context, const HistoryVerb& verb);    // capacity_history.cpp
 Status run_verb(Context& context, const ScaleFilesVerb& verb);
 Status run_verb(Context& context, const PreflightVerb& verb);  // preflight.cpp
 Status run_verb(Context& context, const NodeVerb& verb);
@@ -74,6 +79,7 @@ Status run_verb(Context& context, const EventsVerb& verb);
 Status run_verb(Context& context, const ReportVerb& verb);  // cost.cpp
 Status run_verb(Context& context, const PricesVerb& verb);
 Status run_verb(Context& context, const ImportVerb& verb);  // import.cpp
+Status run_verb(Context& context, const ChaosVerb& verb);   // chaos.cpp
 Status run_verb(Context& context, const PoolVerb& verb);    // pools.cpp
 Status run_verb(Context& context, const LintVerb& verb);
 Status run_verb(Context& context, const InstancesVerb& verb);

@@ -1,6 +1,7 @@
-// The command line: the only file that uses CLI11.
+// The command line: with capacity_options.cpp the only file that uses CLI11.
 #include "options.hpp"
 
+#include "capacity_options.hpp"
 #include "qm/base/option_range.hpp"
 #include "qm/cli/run.hpp"
 #include "qm/config/manifest.hpp"
@@ -95,6 +96,7 @@ class Reader {
     import_verbs();
     workload_verbs();
     fleet_verbs();
+    capacity_verbs();
     cluster_verbs();
     pool_verbs();
     advice_verbs();
@@ -366,6 +368,7 @@ class Reader {
     claims->add_option("--state", state_, one_of<pb::InstanceState>());
     verb("plan", "pending launches: instances, for which workloads, and what prevents others",
          [] { return Verb(PlanVerb{}); });
+    chaos_verb();
     auto* scale =
         verb("scale", "eval: replicas that HorizontalPodAutoscalers and ScaledObjects ask for, and why", [this] {
           if (!files_.empty()) return scale_files_verb();
@@ -394,6 +397,12 @@ class Reader {
         ->check(CLI::IsMember(std::vector<std::string>(kTopics.begin(), kTopics.end())));
     events->add_option("--key", key_, "only this key");
     ranged(events->add_option("--count", count_, "end after so many"), at_least<std::int64_t>(1));
+  }
+
+  void capacity_verbs() {
+    auto* capacity = verb("capacity", "why, plan, simulate: what is launched and at which price, candidates, what-if",
+                          [this] { return capacity_.verb(); });
+    capacity_.add_to(*capacity);
   }
 
   CLI::Option* kube(CLI::App* sub) {
@@ -523,6 +532,38 @@ class Reader {
     return out;
   }
 
+  void chaos_verb() {
+    auto* chaos = verb(
+        "chaos", "drills on a simulated fleet: spot-interrupt, node-kill; exit code 1 if not all recovers", [this] {
+          ChaosVerb out = chaos_;
+          out.what = what_;
+          out.node = node_;
+          out.notice = parse_time("--notice", notice_);
+          out.within = parse_time("--within", within_);
+          if (out.what == "spot-interrupt" && out.node.empty())
+            refuse("--node is not set: name the spot node to interrupt");
+          if (out.what == "spot-interrupt" && !out.cron.empty()) refuse("--cron is for node-kill");
+          return Verb(std::move(out));
+        });
+    chaos->add_option("action", what_, "spot-interrupt or node-kill")
+        ->required()
+        ->check(CLI::IsMember({"spot-interrupt", "node-kill"}));
+    chaos->add_option("--node", node_, "node; for node-kill by default one that runs pods");
+    chaos->add_option("--notice", notice_, "time from the spot notice to the end of the instance")
+        ->capture_default_str();
+    chaos->add_option("--cron", chaos_.cron,
+                      "of node-kill: instants as a crontab line in UTC, such as \"0 10 * * FRI\"");
+    ranged(chaos->add_option("--times", chaos_.times, "instants of the line"),
+           OptionRange<std::int64_t>(1, 1000, "times"))
+        ->capture_default_str();
+    ranged(chaos->add_option("--speed", chaos_.speed, "factor of the simulated clock until each instant"),
+           OptionRange<double>(1, 100'000, "seconds in a second"));
+    chaos->add_option("--within", within_, "simulated time in which all must have recovered")->capture_default_str();
+    chaos->add_option("--fleet", chaos_.fleet, "URL of the fleet's controls, instead of that in the endpoints file");
+    chaos->add_option("--report", chaos_.report, "file for the report, JSON");
+    chaos->add_flag("--allow-real-time", chaos_.allow_real_time, "also if the suite runs in real time");
+  }
+
   Verb submit_verb() {
     SubmitVerb out;
     out.request_id = request_id_;
@@ -567,6 +608,9 @@ class Reader {
   std::vector<std::string> files_, models_, pairs_, selectors_, sets_;
   std::vector<std::string> deleted_;
   DefragVerb defrag_;
+  CapacityFlags capacity_;
+  ChaosVerb chaos_;
+  std::string notice_ = "2m", within_ = "1h";
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
                      operator_values_, nccl_, check_, message_, retry_after_, model_, table_;

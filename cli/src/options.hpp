@@ -183,9 +183,34 @@ struct ClaimsVerb {
 struct PlanVerb {
   static constexpr const char* kService = "autoscaler";
 };
+struct ChaosVerb {  ///< chaos spot-interrupt, chaos node-kill
+  static constexpr const char* kService = "admission";
+  std::string what, node;        ///< node: empty = one that runs pods, of node-kill
+  Duration notice{0};            ///< of spot-interrupt
+  std::string cron;              ///< of node-kill; empty = now
+  std::int64_t times = 1;        ///< instants of the cron line
+  double speed = 0;              ///< factor of the simulated clock until each instant; 0 = unchanged
+  Duration within{0};            ///< domain time for the recovery
+  std::string fleet, report;     ///< URL of the controls; file
+  bool allow_real_time = false;  ///< also if the suite does not run on a simulated clock
+};
 struct ScaleVerb {  ///< scale eval
   static constexpr const char* kService = "autoscaler";
   std::string ns, name;  ///< of a target or a scaler; empty = all
+};
+struct CapacityVerb {  ///< capacity why, plan and simulate
+  static constexpr const char* kService = "autoscaler";
+  enum class Action { kWhy, kPlan, kSimulate } action = Action::kPlan;
+  pb::ExplainCapacityRequest why;
+  pb::SimulateCapacityRequest change;  ///< without the manifests of `files`
+  std::vector<std::string> files;      ///< NodePools
+};
+struct HistoryVerb {  ///< capacity simulate over a recorded journal
+  static constexpr const char* kService = nullptr;
+  std::string journal, shard = "default";  ///< connection string of the database
+  pb::SimulateCapacityRequest change;      ///< without the manifests of `files`
+  std::vector<std::string> files, sets;    ///< NodePools; settings of the service
+  std::int64_t demand_percent = 100;
 };
 struct ScaleFilesVerb {  ///< scale eval of manifests, at an assumed load
   static constexpr const char* kService = nullptr;
@@ -211,7 +236,8 @@ using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, D
                           WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb,
                           RecommendVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb,
                           NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb,
-                          ImportVerb, ScaleVerb, PoolVerb, LintVerb, InstancesVerb, ScaleFilesVerb>;
+                          ImportVerb, ScaleVerb, CapacityVerb, HistoryVerb, PoolVerb, LintVerb, InstancesVerb,
+                          ScaleFilesVerb, ChaosVerb>;
 
 struct Options {
   std::string endpoints;

@@ -202,6 +202,7 @@ const std::set<std::size_t> kNoTable = {
     Verb(ActiveVerb{}).index(),      // a phase: Sentences below
     Verb(CheckVerb{}).index(),       // a phase: Sentences below
     Verb(EventsVerb{}).index(),      // the summary is one field
+    Verb(ChaosVerb{}).index(),       // names and attempts
     Verb(PreflightVerb{}).index(),   // id and outcome as in the JSON
     Verb(NodeVerb{}).index(),        // the same
     Verb(QueueVerb{}).index(),       // a manifest

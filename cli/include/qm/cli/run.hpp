@@ -24,7 +24,7 @@ struct Streams {
 
 /// qmctl as a function: runs one verb over the gRPC API of the services in the endpoints file.
 ///
-/// Args     without the program's name. Environment: QM_ENDPOINTS.
+/// Args     without the program's name. Environment: QM_ENDPOINTS, QM_REPLAY.
 /// Threads  one call at a time. `stop` ends a stream with kDone and any other call with kFailed.
 /// Fails    never by exception; the result is the exit code, and `err` receives the error with its field and remedy.
 int run(const std::vector<std::string>& args, Streams streams, const std::stop_token& stop = {});

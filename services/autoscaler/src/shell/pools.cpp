@@ -46,6 +46,7 @@ void fill_columns(const config::NodePool& from, Pool& p) {
     p.instance_types = std::move(columns->instance_types);
     if (columns->on_demand) p.markets.push_back(Market::kOnDemand);
     if (columns->spot) p.markets.push_back(Market::kSpot);
+    p.reserved = columns->reserved && from.scaling_group.empty();
     p.zones = std::move(columns->zones);
     p.not_zones = std::move(columns->not_zones);
     p.rules = std::move(columns->open);
