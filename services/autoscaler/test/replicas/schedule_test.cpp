@@ -65,7 +65,8 @@ TEST(Schedules, WithoutQuietHoursOrEnoughDaysThereIsNone) {
   EXPECT_EQ(flat.error().code, Code::kNotFound);
   const auto few = propose_schedule(history(13, [](int, int hour) { return hour == 9 ? 8 : 1; }), terms("40"));
   ASSERT_FALSE(few);
-  EXPECT_NE(few.error().to_string().find("13 days"), std::string::npos) << few.error().to_string();
+  EXPECT_NE(few.error().to_string().find("the hour 00:00 on 13 of 14 needed days"), std::string::npos)
+      << few.error().to_string();
   EXPECT_FALSE(propose_schedule(office(), terms("40", {8})));
   EXPECT_FALSE(propose_schedule({}, terms("40")));
 }
@@ -74,6 +75,71 @@ TEST(Schedules, TheMinimumIsKept) {
   auto at_least = terms("40");
   at_least.least = 5;
   EXPECT_EQ(propose_schedule(office(), at_least)->off_peak.replicas, 5);
+  at_least.least = 8;
+  EXPECT_EQ(propose_schedule(office(), at_least).error().code, Code::kNotFound);
+  at_least.least = 0;
+  const auto idle = propose_schedule(history(14, [](int, int hour) { return hour == 9 ? 3 : 0; }), at_least);
+  EXPECT_EQ(idle->off_peak.replicas, 0);
+  EXPECT_EQ(idle->off_peak.hours, 23);
+  EXPECT_EQ(propose_schedule(history(14, [](int, int) { return 0; }), at_least).error().code, Code::kNotFound);
+}
+
+TEST(Schedules, AnHourThatTheHistoryLacksIsNotQuiet) {
+  auto gaps = office();
+  std::erase_if(gaps, [](const HourlyNeed& need) { return micros(need.hour) / 3'600'000'000 % 24 == 3; });
+  const auto out = propose_schedule(gaps, terms("40"));
+  ASSERT_FALSE(out);
+  EXPECT_EQ(out.error().code, Code::kInvalid);
+  EXPECT_NE(out.error().message.find("the hour 03:00 on 0 of 14 needed days"), std::string::npos)
+      << out.error().message;
+  auto repeated = history(13, [](int, int hour) { return hour == 9 ? 8 : 1; });
+  repeated.insert(repeated.end(), repeated.begin(), repeated.end());
+  EXPECT_FALSE(propose_schedule(repeated, terms("40"))) << "the same days twice";
+}
+
+TEST(Schedules, HoursAreThoseOfTheTimeZone) {
+  // Busy from 9 to 17 in New York on both sides of 1 November 2026, when the offset from UTC changes from -4 to -5.
+  std::vector<HourlyNeed> out;
+  const Instant begin = *from_rfc3339("2026-10-18T04:00:00Z"), change = *from_rfc3339("2026-11-01T06:00:00Z");
+  for (int hour = 0; hour < 28 * 24 + 1; ++hour) {
+    const Instant at = begin + std::chrono::hours(hour);
+    const int local = (hour + (at < change ? 0 : 23)) % 24;
+    out.push_back({at, local >= 9 && local < 17 ? 8 : 2});
+  }
+  auto zoned = terms("1");
+  zoned.timezone = "America/New_York";
+  const auto local = propose_schedule(out, zoned);
+  ASSERT_TRUE(local) << local.error().to_string();
+  EXPECT_EQ(local->off_peak.from, 17);
+  EXPECT_EQ(local->off_peak.until, 9);
+  EXPECT_EQ(local->days, 28);
+  EXPECT_EQ(propose_schedule(out, terms("1"))->off_peak.hours, 15) << "in UTC the busy hours of both offsets count";
+  zoned.timezone = "America/Boston";
+  EXPECT_EQ(propose_schedule(out, zoned).error().code, Code::kInvalid);
+}
+
+TEST(Schedules, AnHourThatOverlapsTwoOfTheZoneCountsInBoth) {
+  auto zoned = terms("1");
+  zoned.timezone = "Asia/Kolkata";  // 5:30 ahead of UTC
+  const auto out = propose_schedule(history(20, [](int, int hour) { return hour == 4 ? 8 : 1; }), zoned);
+  ASSERT_TRUE(out) << out.error().to_string();
+  EXPECT_EQ(out->off_peak.from, 11) << "the need from 9:30 to 10:30";
+  EXPECT_EQ(out->off_peak.until, 9);
+}
+
+TEST(Schedules, ASavingBeyondTheRangeOfAmountsIsAnError) {
+  auto many = office();
+  many[9].replicas = 2'000'000'000;
+  const auto out = propose_schedule(many, terms("1000"));
+  ASSERT_FALSE(out);
+  EXPECT_EQ(out.error().code, Code::kInvalid);
+  EXPECT_EQ(out.error().field, "usd_hour");
+}
+
+TEST(Schedules, TimesBefore1970AreRead) {
+  auto old = office();
+  for (auto& need : old) need.hour -= std::chrono::hours(24 * 365 * 70);
+  EXPECT_EQ(propose_schedule(old, terms("40"))->off_peak.from, 17);
 }
 
 }  // namespace schedule_test
