@@ -1,10 +1,10 @@
-// The command line: with capacity_options.cpp the only file that uses CLI11.
+// The command line: with option_values.cpp and *_options.cpp the only file that uses CLI11.
 #include "options.hpp"
 
 #include "capacity_options.hpp"
+#include "option_values.hpp"
 #include "qm/base/option_range.hpp"
 #include "qm/cli/run.hpp"
-#include "qm/config/manifest.hpp"
 #include "qm/model/quantity.hpp"
 #include "qm/wire/words.hpp"
 #include "words.hpp"
@@ -12,7 +12,6 @@
 #include <CLI/CLI.hpp>
 
 #include <array>
-#include <cctype>
 
 namespace qm::cli {
 namespace {
@@ -20,32 +19,6 @@ namespace {
 constexpr std::array kTopics{"qm.workload", "qm.placement", "qm.node", "qm.capacity", "qm.gpu", "qm.spot", "qm.cost"};
 constexpr std::int64_t kMostPods = 100'000;
 constexpr std::chrono::hours kLongestTimeout{24};
-
-[[noreturn]] void refuse(const std::string& what) { throw CLI::ValidationError(what); }
-
-WorkloadName parse_name(const std::string& text) {
-  const auto slash = text.find('/');
-  WorkloadName name{slash == std::string::npos ? "default" : text.substr(0, slash),
-                    slash == std::string::npos ? text : text.substr(slash + 1)};
-  if (name.ns.empty() || name.name.empty() || name.name.find('/') != std::string::npos)
-    refuse(fmt::format("'{}' is not a valid workload name; write NAMESPACE/NAME", text));
-  return name;
-}
-
-Duration parse_time(const std::string& flag, const std::string& text) {
-  const auto parsed = config::parse_duration(text);
-  if (!parsed) refuse(fmt::format("{}: {}", flag, parsed.error().message));
-  if (*parsed <= Duration::zero() || *parsed > Duration(std::chrono::hours(24 * 365)))
-    refuse(fmt::format("{}: {} is out of range", flag, text));
-  return *parsed;
-}
-
-std::int64_t parse_quantity(const std::string& flag, const std::string& text, bool milli) {
-  const auto parsed = Quantity::parse(text);
-  if (!parsed) refuse(fmt::format("{}: {}", flag, parsed.error().message));
-  if (parsed->negative()) refuse(fmt::format("{}: {} is negative", flag, text));
-  return milli ? parsed->milli() : parsed->units();
-}
 
 template <class Enum>
 Enum parse_enum(const std::string& flag, const std::string& text) {
@@ -64,15 +37,6 @@ std::string one_of(std::initializer_list<Enum> except = {}) {
   const std::string last = words.back();
   words.pop_back();
   return fmt::format("{} or {}", fmt::join(words, ", "), last);
-}
-
-/// "2026-11", the name of a statement.
-std::string check_period(const std::string& text) {
-  const auto digit = [&](std::size_t i) { return std::isdigit(static_cast<unsigned char>(text[i])) != 0; };
-  const bool shaped =
-      text.size() == 7 && text[4] == '-' && digit(0) && digit(1) && digit(2) && digit(3) && digit(5) && digit(6);
-  const int month = shaped ? std::stoi(text.substr(5)) : 0;
-  return month >= 1 && month <= 12 ? std::string() : fmt::format("'{}' is not a valid period; write YYYY-MM", text);
 }
 
 /// Reads one command line: CLI11 fills the texts, and the reader converts them to a verb. One member holds the flag
@@ -437,7 +401,7 @@ class Reader {
   Verb scale_files_verb() {
     if (!name_.empty() || !ns_.empty()) refuse("with -f the objects of the files are evaluated: remove the name");
     ScaleFilesVerb out{files_, {}, count_};
-    for (const auto& [name, text] : pairs("--value", pairs_)) {
+    for (const auto& [name, text] : parse_pairs("--value", pairs_)) {
       const auto value = Quantity::parse(text);
       if (!value || value->negative()) refuse(fmt::format("--value: '{}' of {} is not a number from 0", text, name));
       constexpr double kMilli = 1000;
@@ -489,7 +453,7 @@ class Reader {
     NodeVerb out{.node = node_, .kube = kube_};
     if (what_ == "debug") out.action = NodeVerb::Action::kDebug;
     if (what_ == "verify" && node_.empty()) refuse("node verify: which node? give its name");
-    out.labels = pairs("--label", pairs_);
+    out.labels = parse_pairs("--label", pairs_);
     return out;
   }
 
@@ -504,18 +468,6 @@ class Reader {
   Verb list_verb() {
     ListVerb out{ns_, queue_, team_};
     if (!phase_.empty()) out.phase = parse_enum<pb::WorkloadPhase>("--phase", phase_);
-    return out;
-  }
-
-  /// The key=value texts of the given flag.
-  static std::map<std::string, std::string> pairs(const char* flag, const std::vector<std::string>& texts) {
-    std::map<std::string, std::string> out;
-    for (const auto& text : texts) {
-      const auto equals = text.find('=');
-      if (equals == 0 || equals == std::string::npos)
-        refuse(fmt::format("{}: '{}' is not of the form key=value", flag, text));
-      out[text.substr(0, equals)] = text.substr(equals + 1);
-    }
     return out;
   }
 
@@ -568,7 +520,7 @@ class Reader {
     SubmitVerb out;
     out.request_id = request_id_;
     out.allow_unknown = allow_unknown_;
-    out.annotations = pairs("--annotation", pairs_);
+    out.annotations = parse_pairs("--annotation", pairs_);
     const bool described = !spec_name_.empty() || !ns_.empty() || !queue_.empty() || !team_.empty() ||
                            !priority_class_.empty() || pods_ != 0 || gpus_ != 0 || !models_.empty() || !cpu_.empty() ||
                            !memory_.empty() || !runtime_.empty() || !selectors_.empty() || checkpoints_;
@@ -593,7 +545,7 @@ class Reader {
     std::ranges::sort(set.shape.gpu.models);
     if (!cpu_.empty()) set.shape.cpu_milli = parse_quantity("--cpu", cpu_, true);
     if (!memory_.empty()) set.shape.memory_bytes = parse_quantity("--memory", memory_, false);
-    set.shape.node_selector = pairs("--node-selector", selectors_);
+    set.shape.node_selector = parse_pairs("--node-selector", selectors_);
     // GPU nodes commonly have a taint with this key, and a Job that requests GPUs must tolerate it.
     if (gpus_ > 0) set.shape.tolerations = {{std::string(words::kGpuResource), "Exists", {}, {}}};
     out.spec.pod_sets = {std::move(set)};

@@ -1,5 +1,6 @@
 // Recommends how pods share GPUs, from a table that compares the methods: recommend sharing.
 #include "commands.hpp"
+#include "csv.hpp"
 #include "print.hpp"
 #include "qm/base/json.hpp"
 #include "table.hpp"
@@ -24,22 +25,6 @@ gpu support,"A100, A30, H100, H200, B200",all CUDA GPUs,all CUDA GPUs
 configuration complexity,medium: GPUs are reset,low: a daemon,low: the device plugin's configuration
 recommended for,multi-tenant isolation,single-tenant throughput,non-production only
 )";
-
-/// Splits one line of a CSV; a quoted cell may contain commas.
-std::vector<std::string> cells_of(std::string_view line) {
-  std::vector<std::string> out(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      out.emplace_back();
-    } else if (c != '\r') {
-      out.back() += c;
-    }
-  }
-  return out;
-}
 
 /// Dimension -> its value for each of kMethods.
 using Comparison = std::vector<std::pair<std::string, std::array<std::string, 3>>>;
