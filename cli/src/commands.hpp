@@ -69,11 +69,12 @@ Status run_verb(Context& context, const ScaleVerb& verb);  // scale.cpp
 /// Appends the context's manifests to the change, with the name of their file.
 void add_manifests(const Context& context, pb::SimulateCapacityRequest& change);  // capacity_plan.cpp
 Status run_verb(Context& context, const CapacityVerb& verb);
-Status run_verb(Context& context, const HistoryVerb& verb);    // capacity_history.cpp
+Status run_verb(Context& context, const HistoryVerb& verb);  // capacity_history.cpp
 Status run_verb(Context& context, const ScaleFilesVerb& verb);
 Status run_verb(Context& context, const PreflightVerb& verb);  // preflight.cpp
 Status run_verb(Context& context, const NodeVerb& verb);
 Status run_verb(Context& context, const RecommendVerb& verb);  // recommend.cpp
+Status run_verb(Context& context, const ScheduleVerb& verb);   // recommend_schedule.cpp
 Status run_verb(Context& context, const TopVerb& verb);        // telemetry.cpp
 Status run_verb(Context& context, const EventsVerb& verb);
 Status run_verb(Context& context, const ReportVerb& verb);  // cost.cpp

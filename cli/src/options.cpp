@@ -7,6 +7,7 @@
 #include "qm/cli/run.hpp"
 #include "qm/model/quantity.hpp"
 #include "qm/wire/words.hpp"
+#include "recommend_options.hpp"
 #include "words.hpp"
 
 #include <CLI/CLI.hpp>
@@ -377,12 +378,13 @@ class Reader {
   void pool_verbs() {
     auto* pool = verb("pool", "NodePools: what they allow and cost at most, as a table or a diagram; preset tiered",
                       [this] { return pool_verb(); });
-    pool->add_option("action", what_, "show, diagram or preset")
+    pool->add_option("action", what_, "show, diagram, savings or preset")
         ->required()
-        ->check(CLI::IsMember({"show", "diagram", "preset"}));
+        ->check(CLI::IsMember({"show", "diagram", "savings", "preset"}));
     pool->add_option("name", name_, "show: only this NodePool; preset: tiered (spot first, on-demand last)");
     auto* files = pool->add_option("-f,--file", files_, "NodePools and EC2NodeClasses instead of those of the cluster");
     kube(pool)->excludes(files);
+    pool->add_option("--history", history_, "savings: spot prices, as aws ec2 describe-spot-price-history prints them");
     pool->add_option("--node-class", node_class_, "preset: the EC2NodeClass of the pools")->capture_default_str();
     auto* lint = verb(
         "lint", "NodePools, workloads and scalers that do not do what is meant; exit code 2 if there are any", [this] {
@@ -390,12 +392,21 @@ class Reader {
         });
     auto* linted = lint->add_option("-f,--file", files_, "objects to lint together instead of those of the cluster");
     kube(lint)->excludes(linted);
-    auto* instances =
-        verb("instances", "instance types of the catalog: GPUs, their memory, and the price on demand", [this] {
-          return Verb(InstancesVerb{type_, model_});
-        });
+    auto* instances = verb("instances", "instance types of the catalog: GPUs, their memory, and the price on demand",
+                           [this] { return instances_verb(); });
     instances->add_option("--type", type_, "only this instance type");
     instances->add_option("--gpu", model_, "only this GPU, by its name in node labels, such as a10g");
+    instances->add_option("--bill", usd_, "the rate of a node that a bill implies, in USD; with --nodes");
+    ranged(instances->add_option("--nodes", count_, "of the bill"), at_least<std::int64_t>(1, "nodes"));
+    ranged(instances->add_option("--hours", hours_, "of the bill")->capture_default_str(),
+           at_least<std::int64_t>(1, "hours"));
+  }
+
+  Verb instances_verb() {
+    InstancesVerb out{type_, model_, {}, count_, hours_};
+    if (usd_.empty() != (count_ == 0)) refuse("--bill and --nodes need each other");
+    if (!usd_.empty()) out.bill = parse_usd("--bill", usd_);
+    return out;
   }
 
   Verb scale_files_verb() {
@@ -411,9 +422,12 @@ class Reader {
   }
 
   Verb pool_verb() {
-    PoolVerb out{.name = name_, .files = files_, .kube = kube_, .node_class = node_class_};
+    PoolVerb out{.name = name_, .files = files_, .kube = kube_, .node_class = node_class_, .history = history_};
     if (what_ == "diagram") out.action = PoolVerb::Action::kDiagram;
     if (what_ == "preset") out.action = PoolVerb::Action::kPreset;
+    if (what_ == "savings") out.action = PoolVerb::Action::kSavings;
+    if ((what_ == "savings") == history_.empty())
+      refuse("pool savings needs --history FILE, and no other action has it");
     if (what_ == "preset" && name_ != "tiered") refuse("pool preset: the preset is tiered");
     if (what_ == "diagram" && !name_.empty()) refuse("pool diagram draws all NodePools; remove the name");
     return out;
@@ -437,16 +451,10 @@ class Reader {
   }
 
   void advice_verbs() {
-    auto* recommend = verb("recommend", "compare MIG, MPS and time-slicing for a workload: recommend sharing", [this] {
-      return Verb(RecommendVerb{tenants_, production_, model_, table_});
-    });
-    recommend->add_option("action", what_, "sharing")->required()->check(CLI::IsMember({"sharing"}));
-    ranged(recommend->add_option("--tenants", tenants_, "how many share one GPU that do not trust one another"),
-           at_least<std::int64_t>(1, "tenants"));
-    recommend->add_flag("--production", production_, "latency matters: users wait for the answers");
-    recommend->add_option("--gpu-model", model_, "GPU model, such as H100 or Tesla-T4");
-    recommend->add_option("--table", table_,
-                          "a comparison of your own, CSV with the columns dimension,mig,mps,time_slicing");
+    auto* recommend =
+        verb("recommend", "sharing: MIG, MPS or time-slicing for a workload; schedule: fewer replicas in quiet hours",
+             [this] { return recommend_.verb(); });
+    recommend_.add_to(*recommend);
   }
 
   Verb node_verb() {
@@ -561,15 +569,15 @@ class Reader {
   std::vector<std::string> deleted_;
   DefragVerb defrag_;
   CapacityFlags capacity_;
+  RecommendFlags recommend_;
   ChaosVerb chaos_;
   std::string notice_ = "2m", within_ = "1h";
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
-                     operator_values_, nccl_, check_, message_, retry_after_, model_, table_;
+                     operator_values_, nccl_, check_, message_, retry_after_, model_, usd_, history_;
   std::string flavor_ = "gpu", node_class_ = "default", resource_ = std::string(words::kGpuResource);
-  std::int64_t pods_ = 0, gpus_ = 0, count_ = 0, tenants_ = 1;
-  bool allow_unknown_ = false, dry_run_ = false, checkpoints_ = false, follow_ = false, production_ = false,
-       replace_ = false;
+  std::int64_t pods_ = 0, gpus_ = 0, count_ = 0, hours_ = 730;
+  bool allow_unknown_ = false, dry_run_ = false, checkpoints_ = false, follow_ = false, replace_ = false;
 };
 
 }  // namespace

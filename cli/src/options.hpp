@@ -1,6 +1,7 @@
 #pragma once
 #include "endpoints.hpp"
 #include "qm/base/result.hpp"
+#include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
 #include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/capacity_service.pb.h"
@@ -73,6 +74,14 @@ struct RecommendVerb {
   std::string gpu_model;  ///< empty = any
   std::string table;      ///< file; empty = built in
 };
+struct ScheduleVerb {  ///< recommend schedule
+  static constexpr const char* kService = nullptr;
+  std::vector<std::string> files;  ///< the history
+  Money usd_hour;                  ///< of one replica
+  std::int32_t least = 1;
+  std::vector<std::int32_t> other_sizes;
+  std::string timezone;  ///< of the IANA database
+};
 struct ListVerb {
   static constexpr const char* kService = "admission";
   std::string ns, queue, team;
@@ -132,11 +141,12 @@ struct PresetVerb {
 };
 struct PoolVerb {
   static constexpr const char* kService = nullptr;
-  enum class Action { kShow, kDiagram, kPreset } action = Action::kShow;
+  enum class Action { kShow, kDiagram, kPreset, kSavings } action = Action::kShow;
   std::string name;                ///< of show: one NodePool; empty = all
   std::vector<std::string> files;  ///< empty = the cluster
   std::string kube;                ///< as kube::find_server accepts it
   std::string node_class;          ///< of preset
+  std::string history;             ///< of savings: file with spot prices
 };
 struct LintVerb {
   static constexpr const char* kService = nullptr;
@@ -146,6 +156,8 @@ struct LintVerb {
 struct InstancesVerb {
   static constexpr const char* kService = nullptr;
   std::string instance_type, gpu;  ///< empty = any
+  Money bill;                      ///< of which the rate of a node is printed, if there are nodes
+  std::int64_t nodes = 0, hours = 0;
 };
 struct QueuesVerb {
   static constexpr const char* kService = "admission";
@@ -232,12 +244,12 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after this number of lines; 0 = never
 };
 
-using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb,
-                          WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb,
-                          RecommendVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb,
-                          NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb,
-                          ImportVerb, ScaleVerb, CapacityVerb, HistoryVerb, PoolVerb, LintVerb, InstancesVerb,
-                          ScaleFilesVerb, ChaosVerb>;
+using Verb =
+    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb, WhatIfVerb,
+                 CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb, RecommendVerb, ClaimsVerb,
+                 PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb, NodeVerb, ActiveVerb, CheckVerb,
+                 QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb, ImportVerb, ScaleVerb, CapacityVerb,
+                 HistoryVerb, PoolVerb, LintVerb, InstancesVerb, ScaleFilesVerb, ChaosVerb, ScheduleVerb>;
 
 struct Options {
   std::string endpoints;

@@ -3,6 +3,7 @@
 #include "print.hpp"
 #include "qm/autoscaler/node_pools/diagram.hpp"
 #include "qm/autoscaler/node_pools/lint.hpp"
+#include "qm/autoscaler/node_pools/spot_savings.hpp"
 #include "qm/autoscaler/node_pools/summary.hpp"
 #include "qm/catalog/hardware.hpp"
 #include "qm/kube/connect.hpp"
@@ -192,6 +193,83 @@ Status show(Context& context, const std::vector<config::Object>& objects, const 
   return {};
 }
 
+/// The answer of EC2's DescribeSpotPriceHistory, as the AWS CLI prints it.
+Result<std::vector<autoscaler::SpotPricePoint>> read_spot_prices(const Manifest& file) {
+  const auto wrong = [&](const std::string& what) {
+    return fail(Error{Code::kInvalid, fmt::format("{}: {}", file.source, what), "--history",
+                      "give the output of aws ec2 describe-spot-price-history"});
+  };
+  const auto read = Json::parse(file.text);
+  if (!read || !(*read)["SpotPriceHistory"].is_array()) return wrong("there is no list SpotPriceHistory");
+  std::vector<autoscaler::SpotPricePoint> out;
+  std::size_t number = 0;
+  for (const auto& item : (*read)["SpotPriceHistory"].items()) {
+    ++number;
+    // Other products, such as Windows and Red Hat Enterprise Linux, have prices of their own.
+    if (!item["ProductDescription"].string_or("Linux/UNIX").starts_with("Linux/UNIX")) continue;
+    const auto entry = [&](const std::string& what) { return wrong(fmt::format("entry {}: {}", number, what)); };
+    for (const char* field : {"InstanceType", "AvailabilityZone"}) {
+      if (item[field].string().empty()) return entry(fmt::format("there is no {}", field));
+    }
+    const auto at = from_rfc3339(item["Timestamp"].string());
+    const auto price = Money::parse_usd(item["SpotPrice"].string());
+    if (!at) return entry(at.error().message);
+    if (!price) return entry(price.error().message);
+    if (*price <= Money()) return entry(fmt::format("SpotPrice {} is not above 0", item["SpotPrice"].string()));
+    out.push_back({item["InstanceType"].string(), item["AvailabilityZone"].string(), *at, *price});
+  }
+  return out;
+}
+
+Status show_savings(const Context& context, const std::vector<config::Object>& objects, const std::string& name,
+                    const Manifest& history) {
+  QM_ASSIGN(const auto prices, read_spot_prices(history));
+  Table table({{"NODEPOOL"},
+               {"COLUMNS", true},
+               {"SAVING", true},
+               {"BEST"},
+               {"BEST-SAVING", true},
+               {"WORST"},
+               {"WORST-SAVING", true},
+               {"WITHOUT-PRICE", true}});
+  const auto text = [](double value) { return fmt::format("{:.1f}%", value); };
+  Json list = Json::array();
+  for (const auto& object : objects) {
+    const auto* pool = std::get_if<config::NodePool>(&object.typed);
+    if (pool == nullptr || (!name.empty() && pool->name != name)) continue;
+    const auto summary = autoscaler::summary_of(*pool);
+    const auto saving = autoscaler::spot_saving_of(summary, prices, context.clock.now());
+    const bool any = !saving.columns.empty();
+    const auto column = [&](const autoscaler::ColumnSaving& c) {
+      return fmt::format("{}/{}", c.instance_type, c.zone);
+    };
+    table.row({pool->name, std::to_string(saving.columns.size()), any ? text(saving.mean_percent) : "",
+               any ? column(saving.columns.front()) : "", any ? text(saving.columns.front().percent) : "",
+               any ? column(saving.columns.back()) : "", any ? text(saving.columns.back().percent) : "",
+               std::to_string(saving.types_without_price.size())});
+    Json columns = Json::array();
+    for (const auto& c : saving.columns) {
+      columns.push_back(Json::object({{"instanceType", c.instance_type},
+                                      {"zone", c.zone},
+                                      {"meanUsdPerHour", c.mean.to_usd(4)},
+                                      {"saving", text(c.percent)}}));
+    }
+    Json without = Json::array();
+    for (const auto& type : saving.types_without_price) without.push_back(type);
+    list.push_back(Json::object({{"nodePool", pool->name},
+                                 {"saving", any ? text(saving.mean_percent) : ""},
+                                 {"columns", std::move(columns)},
+                                 {"typesWithoutPrice", std::move(without)}}));
+  }
+  if (table.empty()) return fail({Code::kNotFound, "there are no such NodePools", "name", "see qmctl pool show"});
+  if (context.structured()) {
+    print(context, Json::object({{"pools", std::move(list)}}));
+  } else {
+    context.out << table.text();
+  }
+  return {};
+}
+
 }  // namespace
 
 Status run_verb(Context& context, const PoolVerb& verb) {
@@ -199,7 +277,13 @@ Status run_verb(Context& context, const PoolVerb& verb) {
     print_manifests(context, tiered_pools(verb.node_class));
     return {};
   }
+  std::optional<Manifest> history;
+  if (verb.action == PoolVerb::Action::kSavings) {  // the last file
+    history = std::move(context.manifests.back());
+    context.manifests.pop_back();
+  }
   QM_ASSIGN(const auto objects, objects_of(context, verb.kube, false));
+  if (history) return show_savings(context, objects, verb.name, *history);
   if (verb.action == PoolVerb::Action::kShow) return show(context, objects, verb.name);
   context.out << autoscaler::diagram_of(objects);
   return {};
@@ -231,7 +315,25 @@ Status run_verb(Context& context, const LintVerb& verb) {
   return {};
 }
 
+namespace {
+
+/// The rate of a node that a bill implies, next to the prices of the listed types.
+struct ImpliedRate {
+  Money usd_hour;
+  explicit ImpliedRate(const InstancesVerb& verb)
+      : usd_hour(Money::nano(verb.nodes == 0 ? 0 : verb.bill.nano() / verb.nodes / verb.hours)) {}
+  /// "65%" of the price on demand; empty if the type has none.
+  [[nodiscard]] std::string share_of(std::string_view price) const {
+    const auto listed = Money::parse_usd(price);
+    if (!listed || listed->nano() == 0) return {};
+    return percent(static_cast<double>(usd_hour.nano()) / static_cast<double>(listed->nano()));
+  }
+};
+
+}  // namespace
+
 Status run_verb(Context& context, const InstancesVerb& verb) {
+  const ImpliedRate implied(verb);
   Table table({{"INSTANCE-TYPE"},
                {"GPU"},
                {"GPU-COUNT", true},
@@ -239,7 +341,8 @@ Status run_verb(Context& context, const InstancesVerb& verb) {
                {"GPU-MEMORY-EACH-GB", true},
                {"VCPU", true},
                {"MEMORY", true},
-               {"USD/HOUR", true}});
+               {"USD/HOUR", true},
+               {"IMPLIED-SHARE", true}});
   Json list = Json::array();
   for (const auto& type : catalog::types()) {
     const auto& hardware = *catalog::hardware_of(type.name);
@@ -251,7 +354,8 @@ Status run_verb(Context& context, const InstancesVerb& verb) {
     constexpr std::int64_t kMebi = std::int64_t{1} << 20;
     table.row({name, gpu, device.count == 0 ? "" : std::to_string(device.count),
                each == 0 ? "" : std::to_string(each * device.count), each == 0 ? "" : std::to_string(each),
-               std::to_string(type.vcpu), bytes(type.memory_mib * kMebi), price});
+               std::to_string(type.vcpu), bytes(type.memory_mib * kMebi), price,
+               verb.nodes == 0 ? "" : implied.share_of(type.usd_hour)});
     list.push_back(Json::object({{"instanceType", name},
                                  {"gpu", gpu},
                                  {"gpuCount", std::int64_t{device.count}},
@@ -259,17 +363,24 @@ Status run_verb(Context& context, const InstancesVerb& verb) {
                                  {"gpuMemoryEachGb", each},
                                  {"vcpu", std::int64_t{type.vcpu}},
                                  {"memoryMib", type.memory_mib},
-                                 {"usdPerHour", price}}));
+                                 {"usdPerHour", price},
+                                 {"impliedShare", verb.nodes == 0 ? "" : implied.share_of(type.usd_hour)}}));
   }
   if (table.empty()) {
     return fail({Code::kNotFound, "the catalog has no such instance type", verb.gpu.empty() ? "--type" : "--gpu",
                  "see qmctl instances"});
   }
   if (context.structured()) {
-    print(context, Json::object({{"instanceTypes", std::move(list)}}));
+    Json out = Json::object({{"instanceTypes", std::move(list)}});
+    if (verb.nodes > 0) out.set("impliedUsdPerHour", implied.usd_hour.to_usd(4));
+    print(context, out);
     return {};
   }
   context.out << table.text();
+  if (verb.nodes > 0) {
+    context.out << fmt::format("{} USD for {} nodes in {} hours imply {} USD a node-hour\n", verb.bill.to_usd(2),
+                               verb.nodes, verb.hours, implied.usd_hour.to_usd(2));
+  }
   return {};
 }
 

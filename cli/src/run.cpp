@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The limit of the services; a larger file is refused before it is sent.
-constexpr std::size_t kLargestManifest = std::size_t{1} << 20;
+constexpr std::size_t kMebibyte = std::size_t{1} << 20, kLargestManifest = kMebibyte, kLargestHistory = 64 * kMebibyte;
 
 int code_of(const Error& error) {
   switch (error.code) {
@@ -48,23 +48,28 @@ bool is_folder(const std::string& file) {
   return file != "-" && fs::is_directory(file, ignored);
 }
 
-Result<Manifest> read_one(const std::string& file, std::istream& in) {
+Result<Manifest> read_one(const std::string& file, std::istream& in, std::size_t largest) {
   const bool piped = file == "-";
   std::ifstream opened;
   if (!piped) opened.open(file);
   std::istream& from = piped ? in : opened;
   if (!from) return fail(unreadable(file, "cannot be read"));
-  std::string text(kLargestManifest + 1, '\0');
-  from.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  while (from && text.size() <= largest) {
+    const auto begin = text.size();
+    text.resize(begin + kMebibyte);
+    from.read(text.data() + begin, static_cast<std::streamsize>(kMebibyte));
+    text.resize(begin + static_cast<std::size_t>(from.gcount()));
+  }
   if (from.bad()) return fail(unreadable(file, "cannot be read"));
-  text.resize(static_cast<std::size_t>(from.gcount()));
-  if (text.size() > kLargestManifest) return fail(unreadable(file, "is larger than 1 MiB"));
+  if (text.size() > largest) return fail(unreadable(file, fmt::format("is larger than {} MiB", largest / kMebibyte)));
   if (text.find_first_not_of(" \t\r\n") == std::string::npos)
     return fail(unreadable(piped ? "the input" : file, "is empty"));
   return Manifest{piped ? "stdin" : file, std::move(text)};
 }
 
-Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& files, std::istream& in) {
+Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& files, std::istream& in,
+                                             std::size_t largest) {
   std::vector<Manifest> out;
   for (const auto& file : files) {
     std::vector<std::string> paths{file};
@@ -79,7 +84,7 @@ Result<std::vector<Manifest>> read_manifests(const std::vector<std::string>& fil
       if (paths.empty()) return fail(unreadable(file, "holds no YAML"));
     }
     for (const auto& path : paths) {
-      QM_ASSIGN(auto manifest, read_one(path, in));
+      QM_ASSIGN(auto manifest, read_one(path, in, largest));
       out.push_back(std::move(manifest));
     }
   }
@@ -95,7 +100,12 @@ std::vector<std::string> files_of(const Verb& verb) {
   if (const auto* admit = std::get_if<AdmitVerb>(&verb)) return admit->files;
   if (const auto* capacity = std::get_if<CapacityVerb>(&verb)) return capacity->files;
   if (const auto* history = std::get_if<HistoryVerb>(&verb)) return history->files;
-  if (const auto* pool = std::get_if<PoolVerb>(&verb)) return pool->files;
+  if (const auto* pool = std::get_if<PoolVerb>(&verb)) {
+    auto files = pool->files;
+    if (!pool->history.empty()) files.push_back(pool->history);
+    return files;
+  }
+  if (const auto* schedule = std::get_if<ScheduleVerb>(&verb)) return schedule->files;
   if (const auto* scale = std::get_if<ScaleFilesVerb>(&verb)) return scale->files;
   if (const auto* lint = std::get_if<LintVerb>(&verb)) return lint->files;
   if (const auto* import = std::get_if<ImportVerb>(&verb)) return import->files;
@@ -109,6 +119,13 @@ std::vector<std::string> files_of(const Verb& verb) {
   return {};
 }
 
+/// Histories of prices and of needs have an entry an hour or more.
+std::size_t largest_file(const Verb& verb) {
+  const auto* pool = std::get_if<PoolVerb>(&verb);
+  const bool history = std::holds_alternative<ScheduleVerb>(verb) || (pool != nullptr && !pool->history.empty());
+  return history ? kLargestHistory : kLargestManifest;
+}
+
 }  // namespace
 
 int run(const std::vector<std::string>& args, Streams streams, const std::stop_token& stop) {
@@ -120,7 +137,7 @@ int run(const std::vector<std::string>& args, Streams streams, const std::stop_t
   if (const auto* submit = std::get_if<SubmitVerb>(&options->verb); submit != nullptr && is_folder(submit->file)) {
     return complain(streams.err, unreadable(submit->file, "is a folder, and submit reads one Job"), kUsage);
   }
-  auto manifests = read_manifests(files_of(options->verb), streams.in);
+  auto manifests = read_manifests(files_of(options->verb), streams.in, largest_file(options->verb));
   if (!manifests) return complain(streams.err, manifests.error(), kUsage);
   const char* service = std::visit([](const auto& verb) { return verb.kService; }, options->verb);
   const auto endpoints = service == nullptr ? Endpoints() : read_endpoints(options->endpoints);

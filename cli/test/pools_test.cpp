@@ -78,6 +78,24 @@ TEST(Instances, FiltersByGpuAndKnowsNoOthers) {
   EXPECT_EQ(qmctl({"instances", "--type", "z9.huge"}).code, kNotFound);
 }
 
+// S-150: each type has its own price, and the rate that a bill implies is printed next to it.
+TEST(Instances, PrintsTheRateThatABillImplies) {
+  const auto ran = qmctl({"instances", "--type", "p5.48xlarge", "--bill", "1300000", "--nodes", "50"});
+  ASSERT_EQ(ran.code, kDone) << ran.err;
+  EXPECT_NE(ran.out.find("\n1300000.00 USD for 50 nodes in 730 hours imply 35.62 USD a node-hour\n"), std::string::npos)
+      << ran.out;
+  EXPECT_NE(ran.out.find("  55.04            65%"), std::string::npos) << ran.out;
+  const auto read = Json::parse(qmctl({"instances", "-o", "json"}).out);
+  ASSERT_TRUE(read);
+  std::map<std::string, std::string> prices;
+  for (const auto& row : (*read)["instanceTypes"].items())
+    prices[row["instanceType"].string()] = row["usdPerHour"].string();
+  EXPECT_EQ(prices["g4dn.xlarge"], "0.526");
+  EXPECT_EQ(prices["g4dn.metal"], "7.824");
+  EXPECT_EQ(prices["p4d.24xlarge"], "21.957642");
+  EXPECT_EQ(qmctl({"instances", "--bill", "5"}).code, kUsage);
+}
+
 // S-209: the pools of the preset, and their weights, types and limits in the reference table.
 TEST(PoolPreset, TieredPrintsThreePoolsAsTheReferenceTableHasThem) {
   const auto ran = qmctl({"pool", "preset", "tiered", "--node-class", "gpu-optimized"});
@@ -110,7 +128,7 @@ TEST(PoolPreset, RefusesOthers) {
   EXPECT_EQ(qmctl({"pool", "shrink"}).code, kUsage);
 }
 
-// S-212: the printed cost; a pool without a limit is shown as such. S-197: what a NodePool does not set has its default.
+// S-212, S-311: the printed cost; a pool without a limit is shown as such. S-197: what a NodePool does not set has its default.
 TEST(PoolShow, PrintsWhatEachPoolCostsAtMost) {
   const auto preset = qmctl({"pool", "preset", "tiered"}).out;
   const auto all = qmctl({"pool", "show", "-f", "-"}, preset);
@@ -133,6 +151,68 @@ TEST(PoolShow, PrintsWhatEachPoolCostsAtMost) {
     EXPECT_NE(open.out.find("nothing: set spec.limits"), std::string::npos) << open.out;
     EXPECT_NE(open.out.find("0 of 1 NodePools are bounded"), std::string::npos) << open.out;
   }
+}
+
+// S-156: the saving of each NodePool, by the history that EC2 has.
+TEST(PoolSavings, FollowTheHistoryOfPrices) {
+  FakeSuite suite;
+  const auto pools = suite.file("pools.yaml", qmctl({"pool", "preset", "tiered"}).out);
+  const auto item = [](const char* type, const char* usd, const char* product = "Linux/UNIX") {
+    return fmt::format(R"({{"AvailabilityZone":"us-east-1a","InstanceType":"{}","ProductDescription":"{}",)"
+                       R"("SpotPrice":"{}","Timestamp":"2026-10-01T00:00:00Z"}})",
+                       type, product, usd);
+  };
+  const auto history = suite.file(
+      "history.json", R"({"SpotPriceHistory":[)" + item("g5.xlarge", "0.302") + "," + item("g4dn.xlarge", "0.158") +
+                          "," + item("g4dn.12xlarge", "1.956") + "," + item("g5.xlarge", "9.9", "Windows") + "," +
+                          item("g5.xlarge", "9.9", "Red Hat Enterprise Linux") + "]}");
+  const auto ran = qmctl({"pool", "savings", "-f", pools, "--history", history, "-o", "json"});
+  ASSERT_EQ(ran.code, kDone) << ran.err;
+  const auto read = Json::parse(ran.out);
+  ASSERT_TRUE(read) << ran.out;
+  std::map<std::string, std::string> saved;
+  for (const auto& pool : (*read)["pools"].items()) saved[pool["nodePool"].string()] = pool["saving"].string();
+  EXPECT_EQ(saved,
+            (std::map<std::string, std::string>{
+                {"gpu-tier1-g5-spot", "70.0%"}, {"gpu-tier2-g4dn-spot", "60.0%"}, {"gpu-tier3-g5-ondemand", ""}}))
+      << "70.0 % and 50.0 % of the T4 types, and none on demand";
+  const auto table = qmctl({"pool", "savings", "gpu-tier2-g4dn-spot", "-f", pools, "--history", history});
+  EXPECT_NE(table.out.find("g4dn.xlarge/us-east-1a        70.0%  g4dn.12xlarge/us-east-1a         50.0%"),
+            std::string::npos)
+      << table.out;
+  EXPECT_EQ(qmctl({"pool", "savings", "-f", pools}).code, kUsage);
+  const auto bad = qmctl({"pool", "savings", "-f", pools, "--history", pools});
+  EXPECT_EQ(bad.code, kFailed);
+  EXPECT_NE(bad.err.find("there is no list SpotPriceHistory"), std::string::npos) << bad.err;
+  const auto entry_of = [&](const std::string& broken) {
+    return qmctl({"pool", "savings", "-f", pools, "--history", "-"},
+                 R"({"SpotPriceHistory":[)" + item("g5.xlarge", "0.3") + "," + broken + "]}")
+        .err;
+  };
+  for (const auto& [broken, what] : std::map<std::string, std::string>{
+           {item("", "0.3"), "stdin: entry 2: there is no InstanceType"},
+           {item("g5.xlarge", "0"), "stdin: entry 2: SpotPrice 0 is not above 0"},
+           {item("g5.xlarge", "cheap"), "stdin: entry 2: "},
+           {R"({"InstanceType":"g5.xlarge","AvailabilityZone":"a","SpotPrice":"1"})", "stdin: entry 2: "}}) {
+    EXPECT_NE(entry_of(broken).find(what), std::string::npos) << entry_of(broken);
+  }
+}
+
+// A month of prices of a region is larger than a manifest may be.
+TEST(PoolSavings, AHistoryMayBeLargerThanAManifest) {
+  FakeSuite suite;
+  const auto pools = suite.file("pools.yaml", qmctl({"pool", "preset", "tiered"}).out);
+  std::string history = R"({"SpotPriceHistory":[)";
+  const Instant begin = *from_rfc3339("2026-10-01T00:00:00Z");
+  for (int i = 0; i < 10'000; ++i) {
+    history += fmt::format(R"({}{{"AvailabilityZone":"us-east-1a","InstanceType":"g5.xlarge","ProductDescription":)"
+                           R"("Linux/UNIX","SpotPrice":"0.503","Timestamp":"{}"}})",
+                           i == 0 ? "" : ",", to_rfc3339(begin + std::chrono::minutes(i)));
+  }
+  ASSERT_GT(history.size(), std::size_t{1} << 20);
+  const auto ran = qmctl({"pool", "savings", "gpu-tier1-g5-spot", "-f", pools, "--history", "-"}, history + "]}");
+  ASSERT_EQ(ran.code, kDone) << ran.err;
+  EXPECT_NE(ran.out.find("50.0%"), std::string::npos) << ran.out;
 }
 
 /// An API server with these lists by path; it does not have the groups of others.

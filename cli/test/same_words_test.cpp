@@ -117,7 +117,8 @@ std::vector<Case> cases() {
        {{"WORKLOAD", "QUEUE", "WHAT", "BEFORE", "AFTER", "WHY"}},
        {{"WORKLOAD", {"namespace", "name"}}}},
       {{"instances"},
-       {{"INSTANCE-TYPE", "GPU", "GPU-COUNT", "GPU-MEMORY-GB", "GPU-MEMORY-EACH-GB", "VCPU", "MEMORY", "USD/HOUR"}},
+       {{"INSTANCE-TYPE", "GPU", "GPU-COUNT", "GPU-MEMORY-GB", "GPU-MEMORY-EACH-GB", "VCPU", "MEMORY", "USD/HOUR",
+         "IMPLIED-SHARE"}},
        {{"MEMORY", {"memoryMib"}}, {"USD/HOUR", {"usdPerHour"}}}},
       {{"queues"},
        {{"NAME", "COHORT", "STATE", "PENDING", "ADMITTED", "RESOURCE", "USED", "NOMINAL", "BORROWED"}},
@@ -210,7 +211,10 @@ const std::set<std::size_t> kNoTable = {
     Verb(ImportVerb{}).index(),      // manifests
     Verb(PoolVerb{}).index(),        // texts and amounts of manifests
     Verb(LintVerb{}).index(),        // findings, with the texts of the JSON
+    Verb(ScheduleVerb{}).index(),    // numbers of the JSON
     Verb(ScaleFilesVerb{}).index(),  // as scale eval
+    Verb(CapacityVerb{}).index(),    // decisions and plans, with the texts and sums of the JSON
+    Verb(HistoryVerb{}).index(),     // the same
 };
 
 /// "GPU-MODEL" -> "gpuModel".
