@@ -7,7 +7,9 @@
 #include "table.hpp"
 #include "yaml.hpp"
 
+#include <map>
 #include <ostream>
+#include <string>
 
 namespace qm::cli {
 namespace {
@@ -41,6 +43,14 @@ Result<std::vector<replicas::HourlyNeed>> read_history(const Manifest& file) {
   return out;
 }
 
+/// An error of the library, with the option that gave the value.
+Error with_option(Error error) {
+  static const std::map<std::string, std::string> options{
+      {"history", "--file"}, {"other_sizes", "--off-peak"}, {"timezone", "--timezone"}, {"usd_hour", "--usd-hour"}};
+  if (const auto found = options.find(error.field); found != options.end()) error.field = found->second;
+  return error;
+}
+
 /// The fields of a ScaledObject that follow the schedule: in the quiet hours its minimum applies.
 Json scaled_object_fields(const replicas::ScheduleProposal& proposal, const std::string& timezone) {
   const auto at = [](std::int32_t hour) { return fmt::format("0 {} * * *", hour); };
@@ -57,8 +67,9 @@ Json scaled_object_fields(const replicas::ScheduleProposal& proposal, const std:
 
 Status run_verb(Context& context, const ScheduleVerb& verb) {
   QM_ASSIGN(const auto history, read_history(context.manifests.at(0)));
-  QM_ASSIGN(const auto proposal,
-            replicas::propose_schedule(history, {verb.usd_hour, verb.least, verb.other_sizes, verb.timezone}));
+  const auto found = replicas::propose_schedule(history, {verb.usd_hour, verb.least, verb.other_sizes, verb.timezone});
+  if (!found) return fail(with_option(found.error()));
+  const auto& proposal = *found;
   const Json fields = scaled_object_fields(proposal, verb.timezone);
   auto sizes = proposal.smaller;
   sizes.insert(sizes.begin(), proposal.off_peak);

@@ -159,7 +159,7 @@ TEST(PoolSavings, FollowTheHistoryOfPrices) {
   const auto pools = suite.file("pools.yaml", qmctl({"pool", "preset", "tiered"}).out);
   const auto item = [](const char* type, const char* usd, const char* product = "Linux/UNIX") {
     return fmt::format(R"({{"AvailabilityZone":"us-east-1a","InstanceType":"{}","ProductDescription":"{}",)"
-                       R"("SpotPrice":"{}","Timestamp":"2026-10-01T00:00:00Z"}})",
+                       R"("SpotPrice":"{}","Timestamp":"2026-10-01T00:00:00+00:00"}})",
                        type, product, usd);
   };
   const auto history = suite.file(

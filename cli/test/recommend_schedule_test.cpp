@@ -129,6 +129,12 @@ TEST(RecommendSchedule, WrongInputIsRefusedByLine) {
            {"hour,replicas\n2026-10-01T00:00:00Z,3\n", "the history has the hour 00:00 on 1 of 14 needed days"}}) {
     EXPECT_NE(error_of(history).find(what), std::string::npos) << error_of(history);
   }
+  const auto peak = qmctl(schedule({"--off-peak", "8"}), office());
+  EXPECT_EQ(peak.code, kFailed);
+  EXPECT_EQ(peak.err,
+            "qmctl: 8 replicas are no saving: the peak is 8\n"
+            "  field:  --off-peak\n"
+            "  remedy: use sizes from 0 to 7\n");
   EXPECT_EQ(qmctl({"recommend", "schedule", "-f", "-"}, office()).code, kUsage);
   EXPECT_EQ(qmctl({"recommend", "schedule", "--usd-hour", "4"}).code, kUsage);
   EXPECT_EQ(qmctl({"recommend", "sharing", "-f", "-"}, office()).code, kUsage);
