@@ -1,6 +1,6 @@
 #pragma once
 #include "qm/autoscaler/budgets/budgets.hpp"
-#include "qm/autoscaler/node_details.hpp"
+#include "qm/autoscaler/nodes/node_details.hpp"
 #include "qm/autoscaler/requirements/requirement.hpp"
 #include "qm/autoscaler/scale_down/rows.hpp"
 #include "qm/model/money.hpp"
@@ -48,7 +48,7 @@ struct Pool {
   std::string not_ready;  ///< why nothing is launched from it, with field and key; empty = it is ready
   PoolLifecycle lifecycle;
   GroupScaleDown scale_down;  ///< by the tags of its group
-  bool reserved = false;  ///< capacity reservations that its class selects may be used
+  bool reserved = false;      ///< capacity reservations that its class selects may be used
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };
