@@ -61,7 +61,8 @@ class Folder {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
         p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready, p.expander_priority,
-        p.node_resources, p.unready_after, p.manual);
+        p.node_resources, p.unready_after, p.manual, p.headroom.has_value() ? 1 : 0,
+        p.headroom.value_or(HeadroomSlo{}));
     const PoolLifecycle& l = p.lifecycle;
     all(l.startup_taints, l.annotations, l.expire_after, l.termination_grace, l.template_hash, l.images, l.subnets,
         l.security_groups);
@@ -69,7 +70,7 @@ class Folder {
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
         c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels, c.launch, c.rolled_back,
-        c.retry_at, c.interrupted ? 1 : 0, c.owed);
+        c.retry_at, c.interrupted ? 1 : 0, c.owed, c.counted ? 1 : 0, c.booted ? 1 : 0);
     const ClaimLifecycle& l = c.life;
     all(l.template_hash, l.expire_after, l.termination_grace, l.resources, l.image, l.subnet, l.security_groups,
         l.initialized ? 1 : 0, l.drift, l.drift_message, l.drifted_since, l.disruption, l.deadline, l.replaces,
@@ -98,6 +99,17 @@ class Folder {
     all(o.name, o.weight, o.price ? o.price->nano() : -1, o.adjustment ? 1 : 0,
         o.adjustment.value_or(PriceAdjustment{}), o.capacity);
     for (const auto& [key, requirement] : o.requirements.by_key()) add(requirement);
+  }
+  void add(const HeadroomSlo& slo) { all(slo.wait, slo.quantile_ppm); }
+  void add(const headroom::Attained& a) { all(a.arrivals, a.covered); }
+  void add(const HeadroomChange& c) { all(c.at, c.type, c.nodes); }
+  void add(const HeadroomDay& d) { add(d.changes); }
+  void add(const HeadroomRow& h) {
+    all(h.slo, h.since, h.planned, h.target_ppm, h.recent, h.total, h.boots);
+    for (const auto& [type, levels] : h.levels) {
+      add(type);
+      for (const std::int64_t level : levels) add(level);
+    }
   }
   void add(const ScalingGroup::Member& m) { all(m.instance, m.lifecycle, m.scale_in_protected); }
   void add(const ScalingGroup::Hook& h) { all(h.name, h.launching, h.heartbeat); }

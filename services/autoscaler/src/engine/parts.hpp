@@ -7,6 +7,7 @@
 #include "instances/group_members.hpp"
 #include "instances/groups.hpp"
 #include "instances/headroom.hpp"
+#include "instances/headroom_slo.hpp"
 #include "instances/retirement.hpp"
 #include "instances/spot.hpp"
 #include "launch/gang_launches.hpp"
@@ -44,7 +45,8 @@ struct EngineParts {
   JointPlanner joint{state, new_nodes, offers};
   Launches launches{state, facts, claims, offers, plans, new_nodes, markets, gang_launches, joint};
   Retirement retirement{state, facts, claims, static_pools};
-  Headroom headroom{state, facts, claims, offers, new_nodes};
+  HeadroomSlos headroom_slos{state, facts, offers};
+  Headroom headroom{state, facts, claims, offers, new_nodes, headroom_slos};
   Groups groups{state};
   ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
   GroupMembers group_members{state, facts, claims};

@@ -1,6 +1,7 @@
 #include "rows.hpp"
 
 #include "event_rows.hpp"
+#include "instances/headroom_rows.hpp"
 #include "instances/lifecycle_rows.hpp"
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
@@ -71,6 +72,7 @@ st::Pool message(const Pool& p) {
   if (p.unready_after) row.set_unready_after_us(p.unready_after->count());
   *row.mutable_lifecycle() = message(p.lifecycle);
   row.set_manual(p.manual);
+  if (p.headroom) *row.mutable_headroom() = message(*p.headroom);
   return row;
 }
 
@@ -104,6 +106,7 @@ Pool pool_of(const st::Pool& row) {
   p.node_resources.insert(row.node_resources().begin(), row.node_resources().end());
   if (row.has_unready_after_us()) p.unready_after = Duration(row.unready_after_us());
   p.manual = row.manual();
+  if (row.has_headroom()) p.headroom = headroom_slo_of(row.headroom());
   return p;
 }
 
@@ -131,6 +134,8 @@ std::string bytes(const Claim& c) {
   row.set_interrupted(c.interrupted);
   *row.mutable_life() = message(c.life);
   row.set_owed(c.owed);
+  row.set_counted(c.counted);
+  row.set_booted(c.booted);
   return wire::encode(row);
 }
 
@@ -160,6 +165,8 @@ Claim claim_of(const st::Claim& row) {
   // A row of an earlier release: its node was ready once.
   if (!row.has_life()) c.life.initialized = c.state == ClaimState::kReady || c.state == ClaimState::kDraining;
   c.owed = row.owed();
+  c.counted = row.counted();
+  c.booted = row.booted();
   return c;
 }
 
@@ -260,6 +267,8 @@ std::string bytes(const SaveRow& s) {
 }
 std::string bytes(const NodeDetails& details) { return wire::encode(message(details)); }
 std::string bytes(const Buffer& buffer) { return wire::encode(message(buffer)); }
+std::string bytes(const HeadroomRow& headroom) { return wire::encode(message(headroom)); }
+std::string bytes(const HeadroomDay& day) { return wire::encode(message(day)); }
 std::string bytes(const Overlay& overlay) { return wire::encode(message(overlay)); }
 std::string bytes(const LaunchFault& f) {
   st::LaunchFault row;
@@ -451,6 +460,9 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append_changes(t.replicas, out);
   append(t.scaling_groups, "scaling_group", kText, out);
   append(t.hook_waits, "hook_wait", kValue, out);
+  append(t.headrooms, "headroom", kText, out);
+  append(
+      t.headroom_days, "headroom_day", [](const auto& key) { return joined(key.first, key.second); }, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -563,6 +575,12 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "overlay") {
     QM_ASSIGN(const auto m, parsed<st::Overlay>(value, "NodeOverlay"));
     t.overlays.restore(row.key, overlay_of(m));
+  } else if (row.kind == "headroom") {
+    QM_ASSIGN(const auto m, parsed<st::Headroom>(value, "headroom"));
+    t.headrooms.restore(row.key, headroom_of(m));
+  } else if (row.kind == "headroom_day") {
+    QM_ASSIGN(const auto m, parsed<st::HeadroomDay>(value, "day of headroom"));
+    t.headroom_days.restore(parted(row.key), headroom_day_of(m));
   } else if (row.kind == "drift_back_off") {
     QM_ASSIGN(const auto m, parsed<st::DriftBackOff>(value, "back-off of drift"));
     t.drift_back_offs.restore(row.key, {m.failures(), from_micros(m.until_us()), m.reason()});

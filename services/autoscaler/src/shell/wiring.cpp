@@ -111,6 +111,24 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
                    {{"nodepool", at.first}, {"resource_type", at.second}})
             .set(n);
       }
+      for (const auto& [name, one] : engine_of(shell).buffers()) {
+        const metrics::Labels of{{"buffer", name}};
+        registry.gauge("qm_autoscaler_headroom_nodes", "Free and starting nodes kept by a CapacityBuffer or an SLO", of)
+            .set(static_cast<double>(one.nodes));
+        constexpr double kNano = 1e9;
+        registry.gauge("qm_autoscaler_headroom_usd_per_hour", "Price of those nodes", of)
+            .set(static_cast<double>(one.per_hour.nano()) / kNano);
+      }
+      for (const auto& [pool, row] : t.headrooms) {
+        registry
+            .gauge("qm_autoscaler_headroom_arrivals", "Workloads that needed nodes of a NodePool with an SLO",
+                   {{"nodepool", pool}})
+            .set(static_cast<double>(row.total.arrivals));
+        registry
+            .gauge("qm_autoscaler_headroom_in_time", "Those of them that were pending within the SLO",
+                   {{"nodepool", pool}})
+            .set(static_cast<double>(row.total.covered));
+      }
       registry.gauge("qm_autoscaler_demand", "Gangs that have quota and no place")
           .set(static_cast<double>(t.demand.size()));
       double open = 0;

@@ -154,6 +154,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "cpu") p.limit_cpu_milli = std::stol(value) * 1000;
       if (key == "mem") p.limit_memory_bytes = std::stol(value) << 30;
       if (key == "after") p.consolidate_after = secs(value);
+      if (key == "slo") p.headroom = HeadroomSlo{secs(value), 950'000};
       if (key == "priority") p.expander_priority = std::stol(value);
       if (key == "unready-after") p.unready_after = secs(value);
       if (key == "manual") p.manual = true;

@@ -364,6 +364,14 @@ TEST(Rows, OfHowNodesStartAndEndComeBack) {
   s.step({Tick{}}, kNow + seconds(2000));
   EXPECT_EQ(s.engine.tables().launch_faults.size(), 1U);
   s.engine.mutable_tables().drift_back_offs.insert("gpu", {2, kNow + seconds(9000), "why"});
+  // Headroom of a pool with an SLO, with a plan and a history.
+  p.headroom = HeadroomSlo{seconds(60), 950'000};
+  s.step({PoolsApplied{{p}}}, kNow + seconds(2000));
+  HeadroomRow& headroom = s.engine.mutable_tables().headrooms.edit("gpu");
+  headroom.levels["p5.48xlarge"][3] = 4;
+  headroom.boots = {seconds(200)};
+  headroom.recent = {3, 2};
+  s.engine.mutable_tables().headroom_days.insert({"gpu", "020000"}, {{{kNow, "p5.48xlarge", -2}}});
   s.step({Tick{}}, kNow + seconds(2001));
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 }

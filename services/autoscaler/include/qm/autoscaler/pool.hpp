@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/autoscaler/budgets/budgets.hpp"
+#include "qm/autoscaler/headroom/history.hpp"
 #include "qm/autoscaler/node_details.hpp"
 #include "qm/autoscaler/requirements/requirement.hpp"
 #include "qm/model/money.hpp"
@@ -46,6 +47,7 @@ struct Pool {
   bool manual = false;  ///< an operator sets the size of its group: nothing is launched from it, and nothing terminated
   std::string not_ready;  ///< why nothing is launched from it, with field and key; empty = it is ready
   PoolLifecycle lifecycle;
+  std::optional<HeadroomSlo> headroom;  ///< free nodes are kept for it
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };

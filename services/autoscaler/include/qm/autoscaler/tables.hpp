@@ -44,6 +44,8 @@ struct Claim {
   std::optional<Instant> retry_at;  ///< failed: it is not replaced before, and the offering has not refused
   bool interrupted = false;         ///< the cloud reclaims it as spot capacity
   ClaimLifecycle life;
+  bool counted = false;  ///< in use, in the history of the headroom of its pool
+  bool booted = false;   ///< its boot time is in that history
   /// Whether the drain of its node evicts pods. Other drains only keep new pods away until it is empty.
   [[nodiscard]] bool evicts_pods() const;
   friend auto operator<=>(const Claim&, const Claim&) = default;
@@ -208,6 +210,8 @@ struct Tables {
   Table<std::string, DriftBackOff> drift_back_offs;                       ///< by NodePool
   Table<std::string, Buffer> buffers;                                     ///< by "namespace/name"
   Table<std::string, Overlay> overlays;                                   ///< those that apply, by name
+  Table<std::string, HeadroomRow> headrooms;                              ///< by NodePool with an SLO
+  Table<std::pair<std::string, std::string>, HeadroomDay> headroom_days;  ///< (NodePool, day since 1970, 6 digits)
   ReplicaTables replicas;                                                 ///< no other table depends on them
 };
 

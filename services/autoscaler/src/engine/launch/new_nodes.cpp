@@ -10,12 +10,12 @@
 namespace qm::autoscaler {
 namespace {
 
-const std::string kRegion = "topology.kubernetes.io/region";
+const std::string kRegionKey = "topology.kubernetes.io/region";
 
 /// The label of the node; none if it is not known before the launch.
 std::optional<Requirement> label_of(const NodeSide& node, const std::string& key) {
   if (key == words::kZone) return node.zone.empty() ? std::nullopt : std::optional(exactly(key, node.zone));
-  if (key == kRegion) {
+  if (key == kRegionKey) {
     const auto region = region_of(node.zone);
     return region.empty() ? std::nullopt : std::optional(exactly(key, region));
   }

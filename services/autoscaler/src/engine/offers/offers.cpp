@@ -119,6 +119,12 @@ std::optional<HourlyRate> Offers::price(const InstanceType& t, const Offering& o
   return overlaid(t.on_demand);
 }
 
+Money Offers::price_of(const Claim& claim) const {
+  const InstanceType& type = *facts_.type(claim.type);
+  const Pool& pool = *tables_.pools.find(claim.pool);
+  return price(type, {claim.type, claim.zone, claim.market, claim.group}, pool).value_or(type.on_demand).per_hour;
+}
+
 bool Offers::lacks_capacity(const Offering& offering) const { return alternative(offering, 0).held; }
 
 std::vector<Offers::Priced> Offers::available(const Pool& pool, const InstanceType& t,
