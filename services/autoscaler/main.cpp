@@ -131,6 +131,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   metrics::Registry registry;
   rpc::export_host(registry, host, "autoscaler");
   autoscaler::export_metrics(registry, host);
+  cluster.export_metrics(registry);
   replica->end_standby();
   const auto api = autoscaler::make_api(host, *clock);
   QM_ASSIGN(const auto server_options, rpc::server_options(settings, "autoscaler", &registry, &host));

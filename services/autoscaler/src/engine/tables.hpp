@@ -16,7 +16,10 @@ void for_each_table(T& t, Fn&& fn) {
   auto& r = t.replicas;
   fn(r.scalers), fn(r.targets), fn(r.readings), fn(r.histories), fn(r.decisions);
   fn(t.scaling_groups), fn(t.hook_waits);
-  fn(t.headrooms), fn(t.headroom_days);
+  auto& d = t.scale_down;
+  fn(d.pods), fn(d.unneeded), fn(d.last), fn(d.protected_by_us);
+  fn(t.reservations), fn(t.provisioning);
+  fn(t.headroom.pools), fn(t.headroom.days);
 }
 
 /// Digest of all rows, to compare two histories. One pass over the tables.

@@ -3,6 +3,8 @@
 #include "event_rows.hpp"
 #include "instances/headroom_rows.hpp"
 #include "instances/lifecycle_rows.hpp"
+#include "instances/scale_down_rows.hpp"
+#include "launch/provisioning_rows.hpp"
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "replicas/replica_rows.hpp"
@@ -72,6 +74,8 @@ st::Pool message(const Pool& p) {
   if (p.unready_after) row.set_unready_after_us(p.unready_after->count());
   *row.mutable_lifecycle() = message(p.lifecycle);
   row.set_manual(p.manual);
+  *row.mutable_scale_down() = message(p.scale_down);
+  row.set_reserved(p.reserved);
   if (p.headroom) *row.mutable_headroom() = message(*p.headroom);
   return row;
 }
@@ -106,6 +110,8 @@ Pool pool_of(const st::Pool& row) {
   p.node_resources.insert(row.node_resources().begin(), row.node_resources().end());
   if (row.has_unready_after_us()) p.unready_after = Duration(row.unready_after_us());
   p.manual = row.manual();
+  p.scale_down = group_scale_down_of(row.scale_down());
+  p.reserved = row.reserved();
   if (row.has_headroom()) p.headroom = headroom_slo_of(row.headroom());
   return p;
 }
@@ -134,6 +140,8 @@ std::string bytes(const Claim& c) {
   row.set_interrupted(c.interrupted);
   *row.mutable_life() = message(c.life);
   row.set_owed(c.owed);
+  row.set_zone_open(c.zone_open);
+  row.set_reservation(c.reservation);
   row.set_counted(c.counted);
   row.set_booted(c.booted);
   return wire::encode(row);
@@ -165,6 +173,8 @@ Claim claim_of(const st::Claim& row) {
   // A row of an earlier release: its node was ready once.
   if (!row.has_life()) c.life.initialized = c.state == ClaimState::kReady || c.state == ClaimState::kDraining;
   c.owed = row.owed();
+  c.zone_open = row.zone_open();
+  c.reservation = row.reservation();
   c.counted = row.counted();
   c.booted = row.booted();
   return c;
@@ -267,8 +277,6 @@ std::string bytes(const SaveRow& s) {
 }
 std::string bytes(const NodeDetails& details) { return wire::encode(message(details)); }
 std::string bytes(const Buffer& buffer) { return wire::encode(message(buffer)); }
-std::string bytes(const HeadroomRow& headroom) { return wire::encode(message(headroom)); }
-std::string bytes(const HeadroomDay& day) { return wire::encode(message(day)); }
 std::string bytes(const Overlay& overlay) { return wire::encode(message(overlay)); }
 std::string bytes(const LaunchFault& f) {
   st::LaunchFault row;
@@ -364,19 +372,6 @@ Result<NodeDetailsUpdated> node_details_from_bytes(const std::string& text) {
   return NodeDetailsUpdated{NodeName(m.node()), m.gone(), details_of(m)};
 }
 
-std::string buffers_bytes(const std::vector<Buffer>& buffers) {
-  st::Buffers all;
-  for (const auto& buffer : buffers) *all.add_buffers() = message(buffer);
-  return wire::encode(all);
-}
-
-Result<BuffersApplied> buffers_from_bytes(const std::string& text) {
-  QM_ASSIGN(const auto all, parsed<st::Buffers>(text, "list of CapacityBuffers"));
-  BuffersApplied out;
-  for (const auto& row : all.buffers()) out.buffers.push_back(buffer_of(row));
-  return out;
-}
-
 std::string overlays_bytes(const std::vector<Overlay>& overlays) {
   st::Overlays all;
   for (const auto& overlay : overlays) *all.add_overlays() = message(overlay);
@@ -436,7 +431,10 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
       t.spot_prices, "price", [](const auto& key) { return joined(key.first, key.second); }, out);
   append(
       t.blocked, "blocked",
-      [](const Offering& o) { return joined(joined(o.group, joined(o.type, o.zone)), std::string(name_of(o.market))); },
+      [](const Offering& o) {
+        const auto market = o.reservation.empty() ? std::string(name_of(o.market)) : "reserved=" + o.reservation;
+        return joined(joined(o.group, joined(o.type, o.zone)), market);
+      },
       out);
   append(t.counters, "counter", kText, out);
   append(t.group_sizes, "group", kText, out);
@@ -457,12 +455,13 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.drift_back_offs, "drift_back_off", kText, out);
   append(t.buffers, "buffer", kText, out);
   append(t.overlays, "overlay", kText, out);
+  append(t.reservations, "reservation", kText, out);
+  append(t.provisioning, "provisioning", kValue, out);
   append_changes(t.replicas, out);
   append(t.scaling_groups, "scaling_group", kText, out);
   append(t.hook_waits, "hook_wait", kValue, out);
-  append(t.headrooms, "headroom", kText, out);
-  append(
-      t.headroom_days, "headroom_day", [](const auto& key) { return joined(key.first, key.second); }, out);
+  append_changes(t.scale_down, out);
+  append_changes(t.headroom, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -525,7 +524,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     const auto [offer, market] = parted(row.key);
     const auto [where, zone] = parted(offer);
     const auto [group, type] = parted(where);
-    t.blocked.restore({type, zone, market == "spot" ? Market::kSpot : Market::kOnDemand, group},
+    const std::string reservation = market.starts_with("reserved=") ? market.substr(9) : std::string();
+    t.blocked.restore({type, zone, market == "spot" ? Market::kSpot : Market::kOnDemand, group, reservation},
                       {instant_or_none(m.since_us()), from_micros(m.last_us()), from_micros(m.until_us()), m.out_us(),
                        m.ends_milli(), from_micros(m.decayed_us())});
   } else if (row.kind == "counter") {
@@ -575,17 +575,19 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "overlay") {
     QM_ASSIGN(const auto m, parsed<st::Overlay>(value, "NodeOverlay"));
     t.overlays.restore(row.key, overlay_of(m));
-  } else if (row.kind == "headroom") {
-    QM_ASSIGN(const auto m, parsed<st::Headroom>(value, "headroom"));
-    t.headrooms.restore(row.key, headroom_of(m));
-  } else if (row.kind == "headroom_day") {
-    QM_ASSIGN(const auto m, parsed<st::HeadroomDay>(value, "day of headroom"));
-    t.headroom_days.restore(parted(row.key), headroom_day_of(m));
+  } else if (row.kind == "provisioning") {
+    QM_ASSIGN(const auto m, parsed<st::ProvisioningRequest>(value, "ProvisioningRequest"));
+    t.provisioning.restore(WorkloadUid(row.key), provisioning_row_of(m));
+  } else if (row.kind == "reservation") {
+    QM_ASSIGN(const auto m, parsed<st::ReservedCapacity>(value, "capacity reservation"));
+    t.reservations.restore(row.key, reserved_capacity_of(row.key, m));
   } else if (row.kind == "drift_back_off") {
     QM_ASSIGN(const auto m, parsed<st::DriftBackOff>(value, "back-off of drift"));
     t.drift_back_offs.restore(row.key, {m.failures(), from_micros(m.until_us()), m.reason()});
   } else {
-    QM_ASSIGN(const bool known, restore(t.replicas, row));
+    QM_ASSIGN(const bool of_replicas, restore(t.replicas, row));
+    QM_ASSIGN(const bool of_scale_down, of_replicas ? Result<bool>(true) : restore(t.scale_down, row));
+    QM_ASSIGN(const bool known, of_scale_down ? Result<bool>(true) : restore(t.headroom, row));
     if (!known) return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }
   return {};

@@ -11,7 +11,7 @@ namespace qm::autoscaler::testing {
 ///
 ///   pool gpu types=h8,a8 markets=od,spot weight=9 zones=z1 gpus=16 cpu=64 after=60 never label=k=v taint=k group=asg
 ///                            priority=50 unready-after=60 manual has=aws.amazon.com/neuron=16
-///                            slo=60 (headroom: 95 % are pending for at most 60 s)
+///                            slo=60/90 (headroom: 90 % are pending for at most 60 s; without it 95 %)
 ///                            not-zones=z3 nodes=4 replicas=2 unready=why rule=k=a,b (In) rule=k!=a (NotIn) rule=k (Exists) rule=k>=2
 ///   pool-gone gpu            the catalog: g1 (1 GPU, 1 USD/h), g4 (4, 5 USD/h), a8 (8 A100, 40), h8 (8 H100, 90);
 ///                            16 CPUs and 64 GiB for each GPU
@@ -30,7 +30,7 @@ namespace qm::autoscaler::testing {
 ///   terminate-refused gpu-00001 why |
 ///   terminate-busy gpu-00001
 ///   group-refused asg 2 why      2 = the instances that it launches anyway
-///   group-seen asg desired=2 warm=1 failed=why hook=terminate:600 i-1=Terminating:Wait
+///   group-seen asg desired=2 min=1 warm=1 failed=why hook=terminate:600 i-1=Terminating:Wait
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
 ///   runs w/1 n1 n2 | released w/1 | ended w
 ///   workload w saves [interval=60] [expected=5] [quorum=1] [type=training] [hours=48]
@@ -61,6 +61,8 @@ class Script {
   /// The errors that step() found since the last call.
   std::string complaint() { return std::exchange(broken_, {}); }
   std::vector<std::string> render(const Output& output) const;
+  /// The commands of one line.
+  std::vector<Command> commands(const std::string& line) { return parse(line); }
 
  private:
   std::vector<Command> parse(const std::string& line);

@@ -70,6 +70,12 @@ std::string spread_rules(const std::string& name) {
 }
 
 Duration secs(const std::string& n) { return std::chrono::seconds(std::stol(n)); }
+/// "60/90" or "60".
+HeadroomSlo slo_of(const std::string& text) {
+  const auto slash = text.find('/');
+  constexpr std::int64_t kPercent = 10'000;
+  return {secs(text), (slash == std::string::npos ? 95 : std::stol(text.substr(slash + 1))) * kPercent};
+}
 
 NoticeKind kind_of(const std::string& word) {
   if (word == "rebalance") return NoticeKind::kRebalance;
@@ -154,7 +160,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "cpu") p.limit_cpu_milli = std::stol(value) * 1000;
       if (key == "mem") p.limit_memory_bytes = std::stol(value) << 30;
       if (key == "after") p.consolidate_after = secs(value);
-      if (key == "slo") p.headroom = HeadroomSlo{secs(value), 950'000};
+      if (key == "slo") p.headroom = slo_of(value);
       if (key == "priority") p.expander_priority = std::stol(value);
       if (key == "unready-after") p.unready_after = secs(value);
       if (key == "manual") p.manual = true;
@@ -314,6 +320,8 @@ std::vector<Command> Script::parse(const std::string& line) {
       const auto [key, value] = key_value(words[i]);
       if (key == "desired") {
         group.desired = std::stol(value);
+      } else if (key == "min") {
+        group.min = std::stol(value);
       } else if (key == "warm") {
         group.warm = std::stol(value);
       } else if (key == "failed") {
@@ -523,6 +531,8 @@ std::vector<std::string> Script::render(const Output& out) const {
     mark_changed(fmt::format("terminate {} {}{}", t.claim, t.instance, t.group.empty() ? "" : " in " + t.group));
   }
   for (const auto& g : out.groups) mark_changed(fmt::format("group {} {}", g.group, g.size));
+  for (const auto& p : out.protections)
+    mark_changed(fmt::format("{} {} in {}", p.protect ? "protect" : "unprotect", joined(p.instances), p.group));
   for (const auto& h : out.hooks)
     mark_changed(fmt::format("{} {} {}", h.done ? "continue" : "heartbeat", h.instance, h.hook));
   for (auto& line : lines) line = trimmed(line);

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::hours;
 
-constexpr Duration kMemory = hours(24 * 28), kDay = hours(24), kPlanEvery = hours(6);
+constexpr Duration kDay = hours(24);
 constexpr std::size_t kMostChanges = 4096;  // of a day
 constexpr std::size_t kMostBoots = 32;
 constexpr std::size_t kMostPending = 20;
@@ -39,7 +39,7 @@ bool HeadroomSlos::is_used(const ClaimName& name, const Claim& c, const std::set
 }
 
 void HeadroomSlos::append(const std::string& pool, const std::string& type, std::int64_t nodes) {
-  auto& changes = tables_.headroom_days.edit({pool, day_of(state_.now)}).changes;
+  auto& changes = tables_.headroom.days.edit({pool, day_of(state_.now)}).changes;
   const bool full = changes.size() >= kMostChanges;
   const auto same = std::find_if(changes.rbegin(), changes.rend(), [&](const HeadroomChange& c) {
     return c.type == type && (c.nodes > 0) == (nodes > 0);
@@ -52,11 +52,11 @@ void HeadroomSlos::append(const std::string& pool, const std::string& type, std:
 }
 
 void HeadroomSlos::record(const Pool& pool, const std::set<ClaimName>& planned) {
-  const bool first = !tables_.headrooms.contains(pool.name);
+  const bool first = !tables_.headroom.pools.contains(pool.name);
   std::map<std::string, Taken> by_type;
   std::vector<Duration> boots;
   std::vector<ClaimName> counted, booted;
-  const HeadroomRow* known = tables_.headrooms.find(pool.name);
+  const HeadroomRow* known = tables_.headroom.pools.find(pool.name);
   const Duration boot = known == nullptr ? state_.options.boot : boot_of(*known);
   for (const auto& [name, c] : tables_.claims) {
     if (c.pool != pool.name) continue;
@@ -81,11 +81,11 @@ void HeadroomSlos::record(const Pool& pool, const std::set<ClaimName>& planned) 
     row.since = row.planned = state_.now;
     row.slo = *pool.headroom;
     row.target_ppm = row.slo.quantile_ppm;
-    tables_.headrooms.insert(pool.name, row);
+    tables_.headroom.pools.insert(pool.name, row);
     return;
   }
   if (by_type.empty() && boots.empty()) return;
-  HeadroomRow& row = tables_.headrooms.edit(pool.name);
+  HeadroomRow& row = tables_.headroom.pools.edit(pool.name);
   row.boots.insert(row.boots.end(), boots.begin(), boots.end());
   if (row.boots.size() > kMostBoots) row.boots.erase(row.boots.begin(), row.boots.end() - kMostBoots);
   for (const auto& [type, one] : by_type) {
@@ -101,7 +101,7 @@ void HeadroomSlos::record(const Pool& pool, const std::set<ClaimName>& planned) 
 
 HeadroomSlos::History HeadroomSlos::history(const std::string& pool, Instant from, Instant until) const {
   History out;
-  const auto& days = tables_.headroom_days.rows();
+  const auto& days = tables_.headroom.days.rows();
   for (auto day = days.lower_bound({pool, day_of(std::max(from, Instant{}))}); day != days.end(); ++day) {
     if (day->first.first != pool) break;
     for (const HeadroomChange& c : day->second.changes) {
@@ -127,10 +127,10 @@ std::int64_t HeadroomSlos::most_of(const Pool& pool, const InstanceType& type) c
 }
 
 void HeadroomSlos::plan(const Pool& pool) {
-  HeadroomRow& row = tables_.headrooms.edit(pool.name);
+  HeadroomRow& row = tables_.headroom.pools.edit(pool.name);
   headroom::Problem problem;
   problem.wait = pool.headroom->wait;
-  problem.from = std::max(row.since, state_.now - kMemory);
+  problem.from = std::max(row.since, state_.now - headroom::kMemory);
   problem.until = state_.now;
   std::int64_t known = 0;
   for (auto& [type_name, changes] : history(pool.name, problem.from, problem.until)) {
@@ -153,26 +153,26 @@ void HeadroomSlos::plan(const Pool& pool) {
             pool.name);
   for (std::size_t i = 0; i < problem.shapes.size(); ++i) row.levels[problem.shapes[i].name] = result->levels[i];
   std::vector<std::pair<std::string, std::string>> old;
-  const auto& days = tables_.headroom_days.rows();
+  const auto& days = tables_.headroom.days.rows();
   for (auto day = days.lower_bound({pool.name, ""}); day != days.end() && day->first.first == pool.name; ++day) {
-    if (day->first.second < day_of(std::max(state_.now - kMemory, Instant{}))) old.push_back(day->first);
+    if (day->first.second < day_of(std::max(state_.now - headroom::kMemory, Instant{}))) old.push_back(day->first);
   }
-  for (const auto& key : old) tables_.headroom_days.erase(key);
+  for (const auto& key : old) tables_.headroom.days.erase(key);
 }
 
 void HeadroomSlos::forget_pools_without_slo() {
   std::vector<std::string> gone;
-  for (const auto& [name, row] : tables_.headrooms) {
+  for (const auto& [name, row] : tables_.headroom.pools) {
     const Pool* pool = tables_.pools.find(name);
     if (pool == nullptr || !is_covered(*pool)) gone.push_back(name);
   }
   for (const auto& name : gone) {
-    tables_.headrooms.erase(name);
+    tables_.headroom.pools.erase(name);
     std::vector<std::pair<std::string, std::string>> days;
-    for (const auto& [key, day] : tables_.headroom_days) {
+    for (const auto& [key, day] : tables_.headroom.days) {
       if (key.first == name) days.push_back(key);
     }
-    for (const auto& key : days) tables_.headroom_days.erase(key);
+    for (const auto& key : days) tables_.headroom.days.erase(key);
     std::vector<ClaimName> counted;
     for (const auto& [claim, c] : tables_.claims) {
       if (c.pool == name && c.counted) counted.push_back(claim);
@@ -188,8 +188,8 @@ void HeadroomSlos::record() {
     if (!is_covered(pool)) continue;
     if (!planned) planned = facts_.planned();
     record(pool, *planned);
-    const HeadroomRow& row = *tables_.headrooms.find(name);
-    if (row.slo != *pool.headroom || row.planned + kPlanEvery <= state_.now) plan(pool);
+    const HeadroomRow& row = *tables_.headroom.pools.find(name);
+    if (row.slo != *pool.headroom || row.planned + headroom::kPlanEvery <= state_.now) plan(pool);
   }
 }
 
@@ -224,7 +224,7 @@ bool HeadroomSlos::yields(const Pool& pool) const {
 
 std::vector<Buffer> HeadroomSlos::buffers() const {
   std::vector<Buffer> out;
-  for (const auto& [name, row] : tables_.headrooms) {
+  for (const auto& [name, row] : tables_.headroom.pools) {
     const Pool* pool = tables_.pools.find(name);
     if (pool == nullptr || row.levels.empty() || yields(*pool)) continue;
     const Duration boot = boot_of(row);
@@ -254,7 +254,7 @@ std::vector<Buffer> HeadroomSlos::buffers() const {
 }
 
 void HeadroomSlos::explain(std::vector<std::string>& lines) const {
-  for (const auto& [name, row] : tables_.headrooms) {
+  for (const auto& [name, row] : tables_.headroom.pools) {
     const Pool* pool = tables_.pools.find(name);
     if (pool == nullptr) continue;
     lines.push_back(fmt::format(
@@ -271,8 +271,8 @@ std::optional<Instant> HeadroomSlos::next() const {
   const auto consider = [&](Instant at) {
     if (at > state_.now && (!out || at < *out)) out = at;
   };
-  for (const auto& [name, row] : tables_.headrooms) {
-    consider(row.planned + kPlanEvery);
+  for (const auto& [name, row] : tables_.headroom.pools) {
+    consider(row.planned + headroom::kPlanEvery);
     for (const auto& [type, changes] : history(name, state_.now - headroom::kRecent, state_.now + Duration{1})) {
       for (const auto& change : changes) {
         if (change.nodes > 0) consider(change.at + headroom::kRecent);

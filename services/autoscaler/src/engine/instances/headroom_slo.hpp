@@ -18,7 +18,8 @@ namespace qm::autoscaler {
 ///          Those of one step are one arrival: it is covered if all of them are ready, or will be within the wait.
 /// Plan     the library `headroom`, every 6 h, from the history before; each instance type is a shape.
 /// Level    of the plan, by the largest burst of the last 4 h. It changes with the burst, without a new plan.
-/// Demand   has precedence: where free nodes fill a limit that a pending gang needs, the pool keeps none.
+/// Demand   has precedence: where free nodes fill a limit that one of the first 20 pending gangs needs, the pool keeps
+///          none.
 class HeadroomSlos {
  public:
   HeadroomSlos(State& state, const Facts& facts, const Offers& offers)

@@ -1,5 +1,7 @@
 #include "qm/autoscaler/node_watch.hpp"
 
+#include "instances/node_pods.hpp"
+#include "instances/scale_down_rows.hpp"
 #include "json_values.hpp"
 #include "observed.hpp"
 #include "qm/config/manifest.hpp"
@@ -10,6 +12,8 @@
 
 namespace qm::autoscaler {
 namespace {
+
+using namespace std::chrono_literals;
 
 Instant instant_of(const Json& text) {
   const auto at = from_rfc3339(text.string());
@@ -38,7 +42,45 @@ void read_amounts(const Json& from, bool extended, std::map<std::string, std::in
   }
 }
 
+struct Sign {
+  std::string_view taint;
+  PlatformNotice notice;
+};
+constexpr Sign kSigns[] = {
+    {"cloud.google.com/impending-node-termination", {NoticeKind::kSpot, 30s}},
+    {"aws-node-termination-handler/spot-itn", {NoticeKind::kSpot, 2min}},
+    {"aws-node-termination-handler/asg-lifecycle-termination", {NoticeKind::kLifecycle, 2min}},
+    {"aws-node-termination-handler/rebalance-recommendation", {NoticeKind::kRebalance, 0s}},
+};
+constexpr std::string_view kShutsDown = "node is shutting down";
+
+service::Input notice_input(const std::string& node, const PlatformNotice& notice, Instant now, bool over) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "cloud_notices";
+  in.bytes = Json::array({Json::object({{"node", node},
+                                        {"kind", static_cast<std::int64_t>(notice.kind)},
+                                        {"at_us", micros(now + notice.left)},
+                                        {"over", over}})})
+                 .dump();
+  return in;
+}
+
 }  // namespace
+
+std::optional<PlatformNotice> platform_notice_of(const Json& node) {
+  for (const Sign& sign : kSigns) {
+    for (const Json& taint : node["spec"]["taints"].items()) {
+      if (taint["key"].string() == sign.taint) return sign.notice;
+    }
+  }
+  for (const Json& c : node["status"]["conditions"].items()) {
+    const bool ends = c["type"].string() == "Ready" && c["status"].string() == "False" &&
+                      c["message"].string().find(kShutsDown) != std::string::npos;
+    if (ends) return PlatformNotice{NoticeKind::kSpot, 30s};
+  }
+  return std::nullopt;
+}
 
 std::optional<Duration> do_not_disrupt_of(const Json& object) {
   const std::string value = kube::annotation(object, kDoNotDisrupt);
@@ -68,8 +110,9 @@ NodeDetails details_of_node(const Json& node) {
   return out;
 }
 
-NodeWatch::NodeWatch(kube::Client& client)
-    : pod_informer_(client, kube::resources::kPods, "",
+NodeWatch::NodeWatch(kube::Client& client, bool lists_pods)
+    : lists_pods_(lists_pods),
+      pod_informer_(client, kube::resources::kPods, "",
                     {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
       node_informer_(client, kube::resources::kNodes, "",
                      {[this](const Json& node, bool deleted) { on_node(node, deleted); }, [] {}, {}}),
@@ -94,9 +137,14 @@ void NodeWatch::restore(const Tables& tables) {
     nodes_[name.value()].published = "";
     changed_.insert(name.value());
   }
+  for (const auto& [name, pods] : tables.scale_down.pods) {
+    nodes_[name.value()].published_pods = "";
+    changed_.insert(name.value());
+  }
 }
 
 void NodeWatch::on_pod(const Json& pod, bool deleted) {
+  metrics_.on_pod(pod, deleted);
   const std::scoped_lock lock(mutex_);
   const std::string uid = kube::uid_of(pod), node = pod["spec"]["nodeName"].string();
   if (const auto known = pods_.find(uid); known != pods_.end()) {
@@ -111,7 +159,8 @@ void NodeWatch::on_pod(const Json& pod, bool deleted) {
         {},
         do_not_disrupt_of(pod),
         instant_of(pod["status"]["startTime"]),
-        is_service(pod)};
+        is_service(pod),
+        lists_pods_ ? scale_down_pod_of(pod) : ScaleDownPod{}};
   for (const auto& [key, value] : pod["metadata"]["labels"].members()) p.labels[key] = value.string();
   pods_.emplace(uid, std::move(p));
   nodes_[node].pods.insert(uid);
@@ -119,11 +168,14 @@ void NodeWatch::on_pod(const Json& pod, bool deleted) {
 }
 
 void NodeWatch::on_node(const Json& node, bool deleted) {
+  metrics_.on_node(node, deleted);
   const std::scoped_lock lock(mutex_);
   const std::string name = kube::name_of(node);
   Node& n = nodes_[name];
   n.exists = !deleted;
   n.details = deleted ? NodeDetails{} : details_of_node(node);
+  n.view = deleted || !lists_pods_ ? NodePods{} : node_pods_of(node);
+  n.sign = deleted ? std::nullopt : platform_notice_of(node);
   changed_.insert(name);
 }
 
@@ -140,6 +192,25 @@ void NodeWatch::on_budget(const Json& budget, bool deleted) {
   for (const auto& [uid, pod] : pods_) {
     if (pod.ns == key.first) changed_.insert(pod.node);
   }
+}
+
+bool NodeWatch::has_budget(const Pod& pod) const {
+  for (auto at = budgets_.lower_bound({pod.ns, ""}); at != budgets_.end() && at->first.first == pod.ns; ++at) {
+    if (at->second.pods.matches(pod.labels)) return true;
+  }
+  return false;
+}
+
+NodePods NodeWatch::pods_of(const Node& node) const {
+  NodePods out = node.view;
+  for (const std::string& uid : node.pods) {
+    const Pod& pod = pods_.at(uid);
+    ScaleDownPod& one = out.pods.emplace_back(pod.scale_down);
+    one.has_budget = has_budget(pod);
+    one.blocked_by = blocked_by(pod);
+  }
+  std::ranges::sort(out.pods);
+  return out;
 }
 
 // The API server refuses to evict a pod that two budgets select.
@@ -167,7 +238,20 @@ NodeDetails NodeWatch::details_of(const Node& node) const {
   return out;
 }
 
-std::vector<service::Input> NodeWatch::changes() {
+// Without the setting the rows from before it was changed are deleted.
+void NodeWatch::publish_pods(const std::string& name, Node& node, std::vector<service::Input>& out) const {
+  const bool gone = !node.exists || !lists_pods_;
+  if (gone && !node.published_pods) return;
+  std::string bytes = node_pods_bytes({NodeName(name), gone, gone ? NodePods{} : pods_of(node)});
+  if (node.published_pods == bytes) return;
+  service::Input& in = out.emplace_back();
+  in.source = service::Source::kWatch;
+  in.name = "node.pods";
+  in.bytes = bytes;
+  node.published_pods = gone ? std::nullopt : std::optional(std::move(bytes));
+}
+
+std::vector<service::Input> NodeWatch::changes(Instant now) {
   std::vector<service::Input> out;
   if (!synced()) return out;
   const std::scoped_lock lock(mutex_);
@@ -186,6 +270,12 @@ std::vector<service::Input> NodeWatch::changes() {
       in.bytes = bytes;
       out.push_back(std::move(in));
       node.published = std::move(bytes);
+    }
+    publish_pods(name, node, out);
+    if (node.exists && node.sign != node.noticed) {
+      const bool over = !node.sign;
+      out.push_back(notice_input(name, over ? *node.noticed : *node.sign, now, over));
+      node.noticed = node.sign;
     }
     if (!node.exists && node.pods.empty()) nodes_.erase(at);
   }

@@ -1,8 +1,10 @@
 #pragma once
 #include "qm/autoscaler/headroom/headroom.hpp"
+#include "qm/base/table.hpp"
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace qm::autoscaler {
@@ -37,6 +39,12 @@ struct HeadroomRow {
   std::vector<Duration> boots;                     ///< the last ones, from launch to ready
   std::map<std::string, headroom::Levels> levels;  ///< by instance type
   friend auto operator<=>(const HeadroomRow&, const HeadroomRow&) = default;
+};
+
+/// State of the headroom of NodePools with an SLO.
+struct HeadroomTables {
+  Table<std::string, HeadroomRow> pools;                         ///< by NodePool
+  Table<std::pair<std::string, std::string>, HeadroomDay> days;  ///< (NodePool, day since 1970, 6 digits)
 };
 
 }  // namespace qm::autoscaler
