@@ -1,6 +1,6 @@
 #pragma once
 #include "qm/autoscaler/buffer.hpp"
-#include "qm/autoscaler/node_details.hpp"
+#include "qm/autoscaler/nodes/node_details.hpp"
 #include "state/autoscaler_state.pb.h"
 
 namespace qm::autoscaler {
