@@ -62,6 +62,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   qm::ranged(app.add_option("--boot", o.terms.boot_s, "of a node"), qm::OptionRange<int>(1, 3600, "s"))
       ->capture_default_str();
+  qm::ranged(app.add_option("--memory", o.terms.memory_days, "of the history"), qm::OptionRange<int>(1, 365, "days"))
+      ->capture_default_str();
+  qm::ranged(app.add_option("--plan-every", o.terms.plan_every_hours, "from one plan to the next"),
+             qm::OptionRange<int>(1, 168, "h"))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

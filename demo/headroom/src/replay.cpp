@@ -1,8 +1,6 @@
 // Replay of a trace with free nodes, under constant and planned levels.
 #include "qm/headroom/replay.hpp"
 
-#include "qm/autoscaler/headroom/headroom.hpp"
-
 #include <algorithm>
 #include <deque>
 #include <queue>
@@ -12,7 +10,7 @@ namespace {
 
 namespace library = autoscaler::headroom;
 
-constexpr std::int64_t kCheck = 300, kDay = 86'400, kOne = 1'000'000, kMostNodes = 4096;
+constexpr std::int64_t kCheck = 300, kHour = 3600, kDay = 24 * kHour, kOne = 1'000'000, kMostNodes = 4096;
 constexpr std::int64_t kNever = std::int64_t{1} << 60;
 
 Instant at(std::int64_t s) { return Instant(std::chrono::seconds(s)); }
@@ -75,7 +73,7 @@ class Nodes {
   std::deque<trace::Job> queue_;
 };
 
-/// Plans the levels of one shape each day.
+/// Plans the levels of one shape, as the autoscaler does.
 class Planner {
  public:
   Planner(const std::vector<trace::Job>& jobs, std::int64_t gpus, const Terms& terms)
@@ -99,10 +97,11 @@ class Planner {
 
  private:
   void plan(std::int64_t now) {
-    next_ = (now / kDay + 1) * kDay;
+    const std::int64_t every = terms_.plan_every_hours * kHour;
+    next_ = (now / every + 1) * every;
     library::Problem problem;
     problem.wait = std::chrono::seconds(terms_.wait_s);
-    problem.from = at(std::max<std::int64_t>(0, now - terms_.memory_s));
+    problem.from = at(std::max<std::int64_t>(0, now - terms_.memory_days * kDay));
     problem.until = at(now);
     if (problem.until <= problem.from) return;
     auto& shape = problem.shapes.emplace_back(shape_);
@@ -164,8 +163,8 @@ Outcome ShapeReplay::run(const std::vector<trace::Job>& jobs, std::int64_t gpus,
     nodes.settle(level, started, out);
   }
   nodes.advance(until_s);
-  constexpr double kNano = 1e9, kHour = 3600;
-  out.usd = static_cast<double>(nodes.node_seconds()) / kHour * static_cast<double>(gpus) *
+  constexpr double kNano = 1e9;
+  out.usd = static_cast<double>(nodes.node_seconds()) / static_cast<double>(kHour) * static_cast<double>(gpus) *
             static_cast<double>(terms.nano_usd_gpu_hour) / kNano;
   return out;
 }

@@ -65,7 +65,8 @@ class Folder {
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
         p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready, p.expander_priority,
         p.node_resources, p.unready_after, p.manual, p.scale_down.utilization_milli, p.scale_down.gpu_utilization_milli,
-        number_of(p.scale_down.ignore_daemon_sets), p.reserved);
+        number_of(p.scale_down.ignore_daemon_sets), p.reserved, p.headroom.has_value() ? 1 : 0,
+        p.headroom.value_or(HeadroomSlo{}).wait, p.headroom.value_or(HeadroomSlo{}).quantile_ppm);
     const PoolLifecycle& l = p.lifecycle;
     all(l.startup_taints, l.annotations, l.expire_after, l.termination_grace, l.template_hash, l.images, l.subnets,
         l.security_groups);
@@ -73,7 +74,7 @@ class Folder {
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
         c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels, c.launch, c.rolled_back,
-        c.retry_at, c.interrupted ? 1 : 0, c.owed, c.zone_open, c.reservation);
+        c.retry_at, c.interrupted ? 1 : 0, c.owed, c.zone_open, c.reservation, c.counted ? 1 : 0, c.booted ? 1 : 0);
     const ClaimLifecycle& l = c.life;
     all(l.template_hash, l.expire_after, l.termination_grace, l.resources, l.image, l.subnet, l.security_groups,
         l.initialized ? 1 : 0, l.drift, l.drift_message, l.drifted_since, l.disruption, l.deadline, l.replaces,
@@ -103,15 +104,29 @@ class Folder {
   void add(const LaunchFault& f) { all(f.count, f.reason, f.until); }
   void add(const DriftBackOff& b) { all(b.failures, b.until, b.reason); }
   void add(const Buffer& b) { all(b.name, b.pods, b.explanation); }
-  void add(const PriceAdjustment& a) { all(a.percent ? 1 : 0, a.amount); }
   void add(const Overlay& o) {
-    all(o.name, o.weight, o.price ? o.price->nano() : -1, o.adjustment ? 1 : 0,
-        o.adjustment.value_or(PriceAdjustment{}), o.capacity);
+    const PriceAdjustment adjustment = o.adjustment.value_or(PriceAdjustment{});
+    all(o.name, o.weight, o.price ? o.price->nano() : -1, o.adjustment ? 1 : 0, adjustment.percent ? 1 : 0,
+        adjustment.amount, o.capacity);
     for (const auto& [key, requirement] : o.requirements.by_key()) add(requirement);
   }
-  void add(const ScalingGroup::Member& m) { all(m.instance, m.lifecycle, m.scale_in_protected); }
-  void add(const ScalingGroup::Hook& h) { all(h.name, h.launching, h.heartbeat); }
-  void add(const ScalingGroup& g) { all(g.min, g.max, g.desired, g.warm, g.failed_at, g.failure, g.members, g.hooks); }
+  void add(const HeadroomDay& d) {
+    for (const HeadroomChange& c : d.changes) all(c.at, c.type, c.nodes);
+  }
+  void add(const HeadroomRow& h) {
+    all(h.slo.wait, h.slo.quantile_ppm, h.since, h.planned, h.target_ppm, h.recent.arrivals, h.recent.covered,
+        h.total.arrivals, h.total.covered, h.boots);
+    for (const auto& [type, levels] : h.levels) {
+      add(type);
+      for (const std::int64_t level : levels) add(level);
+    }
+  }
+  void add(const ScalingGroup& g) {
+    all(g.min, g.max, g.desired, g.warm, g.failed_at, g.failure, static_cast<std::int64_t>(g.members.size()));
+    for (const auto& m : g.members) all(m.instance, m.lifecycle, m.scale_in_protected);
+    add(static_cast<std::int64_t>(g.hooks.size()));
+    for (const auto& h : g.hooks) all(h.name, h.launching, h.heartbeat);
+  }
   void add(const HookWait& w) { all(w.launching, w.since, w.answered, w.continued); }
   void add(const OwnerRow& o) { all(o.ours, o.owner); }
   void add(const PodSet& set) {

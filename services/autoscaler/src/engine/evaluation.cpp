@@ -34,6 +34,7 @@ void Evaluation::run() {
     parts_.static_pools.keep_replicas();
     parts_.provisioning.review();
     parts_.launches.cover_demand();
+    parts_.headroom_slos.record();
     parts_.headroom.keep_buffers();
     parts_.retirement.retire_surplus();
     parts_.disruptions.disrupt();
@@ -109,6 +110,7 @@ std::optional<Instant> Evaluation::next_timer() const {
   if (const auto hook = parts_.group_members.next_hook()) consider(*hook);
   if (const auto recent = parts_.groups.next_recent()) consider(*recent);
   if (const auto delayed = ScaleDownDelay(state_).until()) consider(*delayed);
+  if (const auto planned = parts_.headroom_slos.next()) consider(*planned);
   if (state_.more_launches) consider(state_.now + std::chrono::seconds(1));
   for (const auto& [key, fault] : state_.tables.launch_faults) consider(fault.until);
   if (state_.disruptions_at) consider(*state_.disruptions_at);

@@ -7,6 +7,7 @@
 #include "instances/group_members.hpp"
 #include "instances/groups.hpp"
 #include "instances/headroom.hpp"
+#include "instances/headroom_slo.hpp"
 #include "instances/reservation_ends.hpp"
 #include "instances/retirement.hpp"
 #include "instances/scale_down.hpp"
@@ -49,7 +50,8 @@ struct EngineParts {
   JointPlanner joint{state, facts, new_nodes, offers};
   Launches launches{state, facts, claims, offers, plans, new_nodes, markets, gang_launches, joint};
   Retirement retirement{state, facts, claims, static_pools};
-  Headroom headroom{state, facts, claims, offers, new_nodes};
+  HeadroomSlos headroom_slos{state, facts, offers};
+  Headroom headroom{state, facts, claims, offers, new_nodes, headroom_slos};
   Groups groups{state};
   ScaleDown scale_down{state, facts, claims};
   ScaleInProtection scale_in_protection{state, facts};

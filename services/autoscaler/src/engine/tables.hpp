@@ -19,6 +19,7 @@ void for_each_table(T& t, Fn&& fn) {
   auto& d = t.scale_down;
   fn(d.pods), fn(d.unneeded), fn(d.last), fn(d.protected_by_us);
   fn(t.reservations), fn(t.provisioning);
+  fn(t.headroom.pools), fn(t.headroom.days);
 }
 
 /// Digest of all rows, to compare two histories. One pass over the tables.

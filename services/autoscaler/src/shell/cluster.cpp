@@ -2,6 +2,7 @@
 // only once all of them are known.
 #include "qm/autoscaler/cluster.hpp"
 
+#include "instances/headroom_rows.hpp"
 #include "qm/base/log.hpp"
 #include "rows.hpp"
 

@@ -1,3 +1,4 @@
+#include "instances/headroom_rows.hpp"
 #include "instances/scale_down_rows.hpp"
 #include "json_values.hpp"
 #include "launch/launch_codec.hpp"

@@ -18,6 +18,7 @@ Status PoolWatch::take(const Json& object) {
   QM_ASSIGN(const auto read, config::typed_object<config::NodePool>(object, "NodePool"));
   Pool pool = pool_from(read);
   pool.manual = is_sized_manually(object);
+  read_headroom(object, pool);
   if (!pool.group.empty() && !options_.groups) {
     return fail(
         Error{Code::kInvalid, fmt::format("it names the Auto Scaling group {}, and no AWS keys are set", pool.group),

@@ -124,8 +124,10 @@ Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> path
   for (const auto& path : paths) {
     for (const auto& object : config::load_path(path).objects) {
       const auto pool = std::ranges::find(pools, object.document.name, &Pool::name);
-      if (object.document.kind == "NodePool" && pool != pools.end())
+      if (object.document.kind == "NodePool" && pool != pools.end()) {
         pool->manual = is_sized_manually(object.document.content);
+        read_headroom(object.document.content, *pool);
+      }
     }
   }
   QM_TRY(one_pool_for_each_group(pools));

@@ -1,6 +1,7 @@
 #include "rows.hpp"
 
 #include "event_rows.hpp"
+#include "instances/headroom_rows.hpp"
 #include "instances/lifecycle_rows.hpp"
 #include "instances/scale_down_rows.hpp"
 #include "launch/provisioning_rows.hpp"
@@ -75,6 +76,7 @@ st::Pool message(const Pool& p) {
   row.set_manual(p.manual);
   *row.mutable_scale_down() = message(p.scale_down);
   row.set_reserved(p.reserved);
+  if (p.headroom) *row.mutable_headroom() = message(*p.headroom);
   return row;
 }
 
@@ -110,6 +112,7 @@ Pool pool_of(const st::Pool& row) {
   p.manual = row.manual();
   p.scale_down = group_scale_down_of(row.scale_down());
   p.reserved = row.reserved();
+  if (row.has_headroom()) p.headroom = headroom_slo_of(row.headroom());
   return p;
 }
 
@@ -139,6 +142,8 @@ std::string bytes(const Claim& c) {
   row.set_owed(c.owed);
   row.set_zone_open(c.zone_open);
   row.set_reservation(c.reservation);
+  row.set_counted(c.counted);
+  row.set_booted(c.booted);
   return wire::encode(row);
 }
 
@@ -170,6 +175,8 @@ Claim claim_of(const st::Claim& row) {
   c.owed = row.owed();
   c.zone_open = row.zone_open();
   c.reservation = row.reservation();
+  c.counted = row.counted();
+  c.booted = row.booted();
   return c;
 }
 
@@ -365,19 +372,6 @@ Result<NodeDetailsUpdated> node_details_from_bytes(const std::string& text) {
   return NodeDetailsUpdated{NodeName(m.node()), m.gone(), details_of(m)};
 }
 
-std::string buffers_bytes(const std::vector<Buffer>& buffers) {
-  st::Buffers all;
-  for (const auto& buffer : buffers) *all.add_buffers() = message(buffer);
-  return wire::encode(all);
-}
-
-Result<BuffersApplied> buffers_from_bytes(const std::string& text) {
-  QM_ASSIGN(const auto all, parsed<st::Buffers>(text, "list of CapacityBuffers"));
-  BuffersApplied out;
-  for (const auto& row : all.buffers()) out.buffers.push_back(buffer_of(row));
-  return out;
-}
-
 std::string overlays_bytes(const std::vector<Overlay>& overlays) {
   st::Overlays all;
   for (const auto& overlay : overlays) *all.add_overlays() = message(overlay);
@@ -467,6 +461,7 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.scaling_groups, "scaling_group", kText, out);
   append(t.hook_waits, "hook_wait", kValue, out);
   append_changes(t.scale_down, out);
+  append_changes(t.headroom, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -591,7 +586,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     t.drift_back_offs.restore(row.key, {m.failures(), from_micros(m.until_us()), m.reason()});
   } else {
     QM_ASSIGN(const bool of_replicas, restore(t.replicas, row));
-    QM_ASSIGN(const bool known, of_replicas ? Result<bool>(true) : restore(t.scale_down, row));
+    QM_ASSIGN(const bool of_scale_down, of_replicas ? Result<bool>(true) : restore(t.scale_down, row));
+    QM_ASSIGN(const bool known, of_scale_down ? Result<bool>(true) : restore(t.headroom, row));
     if (!known) return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }
   return {};

@@ -27,9 +27,7 @@ Result<DemandUpdated> demand_from_bytes(const std::string& bytes);
 std::string node_details_bytes(const NodeDetailsUpdated& update);
 Result<NodeDetailsUpdated> node_details_from_bytes(const std::string& bytes);
 
-/// All CapacityBuffers, and all NodeOverlays that apply, as the payload of one input each.
-std::string buffers_bytes(const std::vector<Buffer>& buffers);
-Result<BuffersApplied> buffers_from_bytes(const std::string& bytes);
+/// All NodeOverlays that apply as the payload of one input.
 std::string overlays_bytes(const std::vector<Overlay>& overlays);
 Result<OverlaysApplied> overlays_from_bytes(const std::string& bytes);
 /// All Auto Scaling groups of pools as the payload of one input.

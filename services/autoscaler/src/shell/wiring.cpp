@@ -1,12 +1,14 @@
 #include "launch/launch_codec.hpp"
 #include "launch/provisioning_rows.hpp"
 #include "qm/autoscaler/columns/type_facts.hpp"
+#include "qm/autoscaler/metrics/headroom_metrics.hpp"
 #include "qm/autoscaler/metrics/karpenter_metrics.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "rows.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace qm::autoscaler {
 
@@ -85,7 +87,10 @@ void export_metrics(metrics::Registry& registry, service::Host& host) {
   host.read([&](const service::Shell& shell) { karpenter = std::make_shared<KarpenterMetrics>(engine_of(shell)); });
   registry.on_collect([karpenter, &host] {
     std::vector<metrics::Family> out;
-    host.read([&](const service::Shell& shell) { out = karpenter->families(engine_of(shell)); });
+    host.read([&](const service::Shell& shell) {
+      out = karpenter->families(engine_of(shell));
+      std::ranges::move(headroom_families(engine_of(shell)), std::back_inserter(out));
+    });
     return out;
   });
   registry.on_scrape([&registry, &host] {

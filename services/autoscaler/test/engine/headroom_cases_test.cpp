@@ -50,7 +50,7 @@ TEST(Headroom, PendingGangsComeFirst) {
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_EQ(
       lines[0],
-      "CapacityBuffer ml/warm has capacity for 1 of 2 pods: NodePool p has the limit nvidia.com/gpu 1: 1 in use, 1 "
+      "CapacityBuffer ml/warm has capacity for 1 of 2 pods (1 node(s) at 1.00 USD/h): NodePool p has the limit nvidia.com/gpu 1: 1 in use, 1 "
       "more needed; raise spec.limits of the NodePool");
 }
 

@@ -11,6 +11,7 @@ namespace qm::autoscaler::testing {
 ///
 ///   pool gpu types=h8,a8 markets=od,spot weight=9 zones=z1 gpus=16 cpu=64 after=60 never label=k=v taint=k group=asg
 ///                            priority=50 unready-after=60 manual has=aws.amazon.com/neuron=16
+///                            slo=60/90 (headroom: 90 % are pending for at most 60 s; without it 95 %)
 ///                            not-zones=z3 nodes=4 replicas=2 unready=why rule=k=a,b (In) rule=k!=a (NotIn) rule=k (Exists) rule=k>=2
 ///   pool-gone gpu            the catalog: g1 (1 GPU, 1 USD/h), g4 (4, 5 USD/h), a8 (8 A100, 40), h8 (8 H100, 90);
 ///                            16 CPUs and 64 GiB for each GPU

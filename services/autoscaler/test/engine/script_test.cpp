@@ -70,6 +70,12 @@ std::string spread_rules(const std::string& name) {
 }
 
 Duration secs(const std::string& n) { return std::chrono::seconds(std::stol(n)); }
+/// "60/90" or "60".
+HeadroomSlo slo_of(const std::string& text) {
+  const auto slash = text.find('/');
+  constexpr std::int64_t kPercent = 10'000;
+  return {secs(text), (slash == std::string::npos ? 95 : std::stol(text.substr(slash + 1))) * kPercent};
+}
 
 NoticeKind kind_of(const std::string& word) {
   if (word == "rebalance") return NoticeKind::kRebalance;
@@ -154,6 +160,7 @@ std::vector<Command> Script::parse(const std::string& line) {
       if (key == "cpu") p.limit_cpu_milli = std::stol(value) * 1000;
       if (key == "mem") p.limit_memory_bytes = std::stol(value) << 30;
       if (key == "after") p.consolidate_after = secs(value);
+      if (key == "slo") p.headroom = slo_of(value);
       if (key == "priority") p.expander_priority = std::stol(value);
       if (key == "unready-after") p.unready_after = secs(value);
       if (key == "manual") p.manual = true;

@@ -3,6 +3,7 @@
 #include "qm/testing/state.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
+#include "src/shell/instances/headroom_rows.hpp"
 #include "src/shell/rows.hpp"
 
 #include <gtest/gtest.h>
@@ -364,6 +365,14 @@ TEST(Rows, OfHowNodesStartAndEndComeBack) {
   s.step({Tick{}}, kNow + seconds(2000));
   EXPECT_EQ(s.engine.tables().launch_faults.size(), 1U);
   s.engine.mutable_tables().drift_back_offs.insert("gpu", {2, kNow + seconds(9000), "why"});
+  // Headroom of a pool with an SLO, with a plan and a history.
+  p.headroom = HeadroomSlo{seconds(60), 950'000};
+  s.step({PoolsApplied{{p}}}, kNow + seconds(2000));
+  HeadroomRow& headroom = s.engine.mutable_tables().headroom.pools.edit("gpu");
+  headroom.levels["p5.48xlarge"][3] = 4;
+  headroom.boots = {seconds(200)};
+  headroom.recent = {3, 2};
+  s.engine.mutable_tables().headroom.days.insert({"gpu", "020000"}, {{{kNow, "p5.48xlarge", -2}}});
   s.step({Tick{}}, kNow + seconds(2001));
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
 }

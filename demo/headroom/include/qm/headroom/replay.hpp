@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/autoscaler/headroom/headroom.hpp"
 #include "qm/base/result.hpp"
 #include "qm/trace/trace.hpp"
 
@@ -15,7 +16,9 @@ struct Terms {
   std::int64_t quantile_ppm = 950'000;
   std::int64_t boot_s = 240;
   std::int64_t nano_usd_gpu_hour = 4'000'000'000;
-  std::int64_t memory_s = 90 * 86'400;  ///< of the history from which levels are planned
+  /// The history from which levels are planned, and the time between two plans: those of the autoscaler.
+  std::int64_t memory_days = autoscaler::headroom::kMemory / std::chrono::hours(24);
+  std::int64_t plan_every_hours = autoscaler::headroom::kPlanEvery / std::chrono::hours(1);
 };
 inline constexpr std::int64_t kShapeGpus[] = {1, 2, 4, 8};
 
@@ -45,8 +48,7 @@ class ShapeReplay {
 /// The jobs of a shape, with the number of nodes in `gpus`.
 [[nodiscard]] std::vector<trace::Job> jobs_of(const std::vector<trace::Job>& jobs, std::int64_t gpus);
 
-/// Levels planned every day from what was known then, and corrected by what was attained. Each shape has to attain the
-/// quantile on its own.
+/// Levels planned from what was known then, and corrected by what was attained: those of a NodePool for this shape alone.
 [[nodiscard]] Result<Outcome> planned(const std::vector<trace::Job>& jobs, std::int64_t gpus, const Terms& terms,
                                       std::int64_t from_s, std::int64_t until_s);
 /// The smallest constant level that attains the quantile in [from_s, until_s): known only afterwards.

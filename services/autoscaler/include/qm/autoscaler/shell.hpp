@@ -57,6 +57,11 @@ std::vector<InstanceType> catalog_types();
 Pool pool_from(const config::NodePool& pool);
 /// On a NodePool with an Auto Scaling group: "true" if an operator sets the size of the group.
 inline constexpr std::string_view kManuallySized = "quartermaster.dev/manually-sized";
+/// On a NodePool: the SLO for which free nodes are kept.
+inline constexpr std::string_view kHeadroomWait = "quartermaster.dev/headroom-wait";          ///< such as "60s"
+inline constexpr std::string_view kHeadroomQuantile = "quartermaster.dev/headroom-quantile";  ///< such as "0.95"
+/// Reads the SLO of the NodePool object. If it cannot be read, the pool is not ready: the reason names the annotation.
+void read_headroom(const Json& object, Pool& pool);
 /// Whether an operator sets the size of the group of the NodePool object.
 [[nodiscard]] bool is_sized_manually(const Json& pool);
 /// kInvalid if two pools name the same Auto Scaling group.

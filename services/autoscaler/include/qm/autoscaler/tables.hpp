@@ -47,6 +47,8 @@ struct Claim {
   ClaimLifecycle life;
   std::string reservation = {};  ///< the capacity reservation that its instance uses; empty = none
   bool zone_open = false;  ///< without an instance: the cloud may choose another zone and type than the requested ones
+  bool counted = false;    ///< in use, in the history of the headroom of its pool
+  bool booted = false;     ///< its boot time is in that history
   /// Whether the drain of its node evicts pods. Other drains only keep new pods away until it is empty.
   [[nodiscard]] bool evicts_pods() const;
   friend auto operator<=>(const Claim&, const Claim&) = default;
@@ -225,7 +227,8 @@ struct Tables {
   ScaleDownTables scale_down;
   Table<std::string, ReservedCapacity> reservations;  ///< by id
   Table<WorkloadUid, ProvisioningRow> provisioning;   ///< by uid of the ProvisioningRequest
-  ReplicaTables replicas;                             ///< no other table depends on them
+  HeadroomTables headroom;
+  ReplicaTables replicas;  ///< no other table depends on them
 };
 
 }  // namespace qm::autoscaler

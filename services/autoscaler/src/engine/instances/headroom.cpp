@@ -1,4 +1,4 @@
-// Headroom of CapacityBuffers.
+// Headroom of CapacityBuffers and SLOs.
 //
 //   free nodes (empty and not planned, or starting)  ->  each buffer in order of name takes those that fit its pods
 //   pods without a node                              ->  the cheapest offering that fits them, within limits
@@ -7,6 +7,20 @@
 #include <algorithm>
 
 namespace qm::autoscaler {
+
+std::string Buffer::subject() const {
+  constexpr std::string_view kPool = "NodePool ";
+  if (!name.starts_with(kPool)) return "CapacityBuffer " + name;
+  const auto slash = name.rfind('/');
+  return fmt::format("headroom of {} for {}", name.substr(0, slash), name.substr(slash + 1));
+}
+
+std::vector<Buffer> Headroom::wanted() const {
+  std::vector<Buffer> out;
+  for (const auto& [name, buffer] : tables_.buffers) out.push_back(buffer);
+  for (Buffer& buffer : slos_.buffers()) out.push_back(std::move(buffer));
+  return out;
+}
 
 std::vector<ClaimName> Headroom::free_claims() const {
   const auto planned = facts_.planned();
@@ -19,6 +33,7 @@ std::vector<ClaimName> Headroom::free_claims() const {
                        !node->cordoned && !tables_.pools.find(c.pool)->is_static();
     if (is_launching(c) || empty) out.push_back(name);
   }
+  std::ranges::stable_partition(out, [&](const ClaimName& name) { return !is_launching(*tables_.claims.find(name)); });
   return out;
 }
 
@@ -41,12 +56,13 @@ Headroom::Cover Headroom::cover(const Buffer& buffer, std::vector<ClaimName>& fr
 
 void Headroom::keep_buffers() {
   state_.headroom.clear();
-  if (tables_.buffers.size() == 0 || !facts_.scales_somewhere()) return;
+  const auto buffers = wanted();
+  if (buffers.empty() || !facts_.scales_somewhere()) return;
   auto free = free_claims();
   auto in_use = facts_.usage();
   std::int64_t launches = 0;
   for (const auto& [name, c] : tables_.claims) launches += c.requested == state_.now ? 1 : 0;
-  for (const auto& [name, buffer] : tables_.buffers) {
+  for (const Buffer& buffer : buffers) {
     const Cover covered = cover(buffer, free);
     state_.headroom.insert(covered.claims.begin(), covered.claims.end());
     std::int64_t want = buffer.pods.count - covered.pods;
@@ -75,7 +91,8 @@ void Headroom::keep_buffers() {
       c.zone = offer->offering.zone;
       c.requested = c.changed = state_.now;
       c.reason =
-          fmt::format("headroom of CapacityBuffer {}: {} x {} {} is the cheapest at {} USD/h{}", name, offer->nodes,
+          fmt::format("{}: {} x {} {} is the cheapest at {} USD/h{}",
+                      (tables_.buffers.contains(buffer.name) ? "headroom of " : "") + buffer.subject(), offer->nodes,
                       c.type, capacity_type_of(offer->offering), offer->per_hour.to_usd(2), offer->remarks);
       c.group = offer->pool->group;
       c.labels = offer->labels;
@@ -88,13 +105,18 @@ void Headroom::keep_buffers() {
 
 std::map<std::string, BufferState> Headroom::buffers() const {
   std::map<std::string, BufferState> out;
-  if (tables_.buffers.size() == 0) return out;
+  const auto buffers = wanted();
+  if (buffers.empty()) return out;
   auto free = free_claims();
   const auto in_use = facts_.usage();
-  for (const auto& [name, buffer] : tables_.buffers) {
-    BufferState& one = out[name];
+  for (const Buffer& buffer : buffers) {
+    BufferState& one = out[buffer.name];
+    one.subject = buffer.subject();
     one.pods = buffer.pods.count;
-    one.covered = cover(buffer, free).pods;
+    const Cover covered = cover(buffer, free);
+    one.covered = covered.pods;
+    one.nodes = static_cast<std::int64_t>(covered.claims.size());
+    for (const ClaimName& name : covered.claims) one.per_hour += offers_.price_of(*tables_.claims.find(name));
     if (one.covered >= one.pods) continue;
     PodSet rest = buffer.pods;
     rest.count = static_cast<std::int32_t>(one.pods - one.covered);
@@ -109,10 +131,15 @@ std::map<std::string, BufferState> Headroom::buffers() const {
 
 void Headroom::explain_buffers(std::vector<std::string>& lines) const {
   for (const auto& [name, one] : buffers()) {
-    if (!one.missing.empty())
-      lines.push_back(fmt::format("CapacityBuffer {} has capacity for {} of {} pods: {}", name, one.covered, one.pods,
-                                  one.missing));
+    const std::string price = fmt::format("{} node(s) at {} USD/h", one.nodes, one.per_hour.to_usd(2));
+    if (one.missing.empty()) {
+      lines.push_back(fmt::format("{} has capacity for {} of {} pods: {}", one.subject, one.covered, one.pods, price));
+    } else {
+      lines.push_back(fmt::format("{} has capacity for {} of {} pods ({}): {}", one.subject, one.covered, one.pods,
+                                  price, one.missing));
+    }
   }
+  slos_.explain(lines);
 }
 
 }  // namespace qm::autoscaler

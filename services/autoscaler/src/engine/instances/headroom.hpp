@@ -1,6 +1,7 @@
 #pragma once
 #include "facts.hpp"
 #include "instances/claims.hpp"
+#include "instances/headroom_slo.hpp"
 #include "launch/new_nodes.hpp"
 #include "offers/offers.hpp"
 #include "state.hpp"
@@ -11,26 +12,28 @@
 
 namespace qm::autoscaler {
 
-/// Headroom: whole free nodes for the pods of CapacityBuffers, after all pending gangs.
+/// Headroom: whole free nodes for the pods of CapacityBuffers and for the SLOs of NodePools, after all pending gangs.
 ///
 /// Covered  by nodes that are empty, or start and are not planned for a gang. Each serves one buffer.
 /// Reserved an empty node that covers a buffer is not terminated for being empty.
 class Headroom {
  public:
-  Headroom(State& state, const Facts& facts, Claims& claims, const Offers& offers, const NewNodes& nodes)
+  Headroom(State& state, const Facts& facts, Claims& claims, const Offers& offers, const NewNodes& nodes,
+           const HeadroomSlos& slos)
       : state_(state),
         options_(state.options),
         tables_(state.tables),
         facts_(facts),
         claims_(claims),
         offers_(offers),
-        nodes_(nodes) {}
+        nodes_(nodes),
+        slos_(slos) {}
 
   /// Launches what buffers lack, and records the nodes that cover them.
   void keep_buffers();
-  /// The buffers by name.
+  /// CapacityBuffers, and headroom by pool and type, by name.
   [[nodiscard]] std::map<std::string, BufferState> buffers() const;
-  /// One line for each buffer without its capacity.
+  /// One line for each: its capacity and price, and why there is not more.
   void explain_buffers(std::vector<std::string>& lines) const;
 
  private:
@@ -38,6 +41,9 @@ class Headroom {
     std::int64_t pods = 0;
     std::vector<ClaimName> claims;
   };
+  /// CapacityBuffers first, then those of SLOs.
+  [[nodiscard]] std::vector<Buffer> wanted() const;
+  /// Ready nodes first, so that a starting one is not kept in place of a ready one.
   [[nodiscard]] std::vector<ClaimName> free_claims() const;
   Cover cover(const Buffer& buffer, std::vector<ClaimName>& free) const;
 
@@ -48,6 +54,7 @@ class Headroom {
   Claims& claims_;
   const Offers& offers_;
   const NewNodes& nodes_;
+  const HeadroomSlos& slos_;
 };
 
 }  // namespace qm::autoscaler

@@ -61,7 +61,7 @@ std::string ScaleDown::kept_by(const ClaimName& name, const Claim& c, const Need
   if (node.taken_at || node.broken || is_leaving(tables_, c)) return "it ends for another reason";
   if (!c.life.replaced_by.empty()) return "its replacement starts";
   if (needs.planned.contains(name)) return "a pending gang was promised it";
-  if (state_.headroom.contains(name)) return "it covers a CapacityBuffer";
+  if (state_.headroom.contains(name)) return "it is kept free as headroom";
   if (const auto gang = needs.gangs.find(c.node); gang != needs.gangs.end())
     return fmt::format("{} runs on it", facts_.title_of(*gang->second));
   const NodeDetails* details = facts_.details_of(c);

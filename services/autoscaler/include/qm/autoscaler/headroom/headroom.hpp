@@ -38,6 +38,10 @@ struct Problem {
 inline constexpr std::size_t kBands = 24;
 /// A burst is recent for this time.
 inline constexpr Duration kRecent = std::chrono::hours(4);
+/// Older arrivals do not count.
+inline constexpr Duration kMemory = std::chrono::hours(24 * 28);
+/// From one plan to the next; the first one is as long after the start of the history.
+inline constexpr Duration kPlanEvery = std::chrono::hours(6);
 /// The free nodes to keep, by the band of the largest recent burst.
 using Levels = std::array<std::int64_t, kBands>;
 
@@ -71,7 +75,7 @@ struct Need {
 ///
 /// Each band of each shape is a choice of its own: a higher level covers more arrivals, and costs for the time in
 /// the band. The steps of the concave hull of this trade are taken by arrivals covered per dollar, until the quantile
-/// is reached. So the price exceeds the bound by less than one step.
+/// is reached. The price exceeds the bound by less than one step.
 ///
 /// Order    ties by shape, then band. Equal results on every IEEE machine.
 /// Fails    kInvalid with the field: a quantile or price out of range, changes not in order, or no boot time.
