@@ -61,7 +61,7 @@ class Folder {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
         p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready, p.expander_priority,
-        p.node_resources, p.unready_after, p.manual);
+        p.node_resources, p.unready_after, p.manual, p.consolidate_underutilized);
     const PoolLifecycle& l = p.lifecycle;
     all(l.startup_taints, l.annotations, l.expire_after, l.termination_grace, l.template_hash, l.images, l.subnets,
         l.security_groups);
@@ -73,7 +73,7 @@ class Folder {
     const ClaimLifecycle& l = c.life;
     all(l.template_hash, l.expire_after, l.termination_grace, l.resources, l.image, l.subnet, l.security_groups,
         l.initialized ? 1 : 0, l.drift, l.drift_message, l.drifted_since, l.disruption, l.deadline, l.replaces,
-        l.replaced_by);
+        l.replaced_by, l.consolidated, l.not_consolidated_before);
   }
   void add(const NodeRow& n) {
     all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_requested,
@@ -88,8 +88,13 @@ class Folder {
   void add(const HoldingPod& p) { all(p.name, p.do_not_disrupt, p.started, p.blocked_by); }
   void add(const NodeDetails& d) {
     all(d.instance, d.taints, d.capacity, d.allocatable, d.do_not_disrupt ? 1 : 0, d.serves ? 1 : 0, d.unhealthy,
-        d.repair_at, d.holding);
+        d.repair_at, d.holding, d.labels, d.unschedulable ? 1 : 0, d.pods, d.pods_changed);
   }
+  void add(const NodePod& p) {
+    all(p.name, p.like, p.stays ? 1 : 0, p.serves ? 1 : 0, p.started, p.budget, p.budget_allows);
+  }
+  void add(const ConsolidationRow& c) { all(static_cast<int>(c.phase), c.since, c.claims, c.replacements, c.reason); }
+  void add(const ConsolidationCheck& c) { all(c.at, static_cast<std::int64_t>(c.digest)); }
   void add(const LaunchFault& f) { all(f.count, f.reason, f.until); }
   void add(const DriftBackOff& b) { all(b.failures, b.until, b.reason); }
   void add(const Buffer& b) { all(b.name, b.pods, b.explanation); }

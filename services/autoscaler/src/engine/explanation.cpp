@@ -65,6 +65,7 @@ std::vector<std::string> Explanation::explain(Instant now, std::size_t most, con
   static_pools_.explain_replicas(lines);
   disruptions_.explain_held(lines, now);
   headroom_.explain_buffers(lines);
+  consolidation_.explain(lines);
   return lines;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "checkpoints/schedules.hpp"
+#include "consolidation/consolidation.hpp"
 #include "facts.hpp"
 #include "instances/disruptions.hpp"
 #include "instances/headroom.hpp"
@@ -18,7 +19,7 @@ class Explanation {
  public:
   Explanation(const State& state, const Facts& facts, const Offers& offers, const StaticPools& static_pools,
               const CapacityMarkets& markets, const Schedules& schedules, const Disruptions& disruptions,
-              const Headroom& headroom)
+              const Headroom& headroom, const Consolidation& consolidation)
       : tables_(state.tables),
         facts_(facts),
         offers_(offers),
@@ -26,7 +27,8 @@ class Explanation {
         markets_(markets),
         schedules_(schedules),
         disruptions_(disruptions),
-        headroom_(headroom) {}
+        headroom_(headroom),
+        consolidation_(consolidation) {}
 
   /// One line for each pending gang, one for each gang with periodic checkpoints, then one for each static pool without
   /// its number of instances and each held node. With `sees`, only gangs in the namespaces for which it returns true.
@@ -44,6 +46,7 @@ class Explanation {
   const Schedules& schedules_;
   const Disruptions& disruptions_;
   const Headroom& headroom_;
+  const Consolidation& consolidation_;
 };
 
 }  // namespace qm::autoscaler

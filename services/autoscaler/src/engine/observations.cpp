@@ -28,6 +28,15 @@ void put_all(Table<Key, Row>& table, const std::map<Key, Row>& rows) {
   for (const auto& [key, row] : rows) put(table, key, row);
 }
 
+/// The pods whose arrival and departure restart consolidateAfter.
+std::vector<std::string> pod_names(const NodeDetails& details) {
+  std::vector<std::string> out;
+  for (const NodePod& pod : details.pods) {
+    if (!pod.stays) out.push_back(pod.name);
+  }
+  return out;
+}
+
 }  // namespace
 
 void Observations::apply(const PoolsApplied& c) {
@@ -216,7 +225,10 @@ void Observations::apply(const OverlaysApplied& c) {
 
 void Observations::apply(const NodeDetailsUpdated& c) {
   if (!c.gone) {
-    put(tables_.node_details, c.node, c.details);
+    const NodeDetails* known = tables_.node_details.find(c.node);
+    NodeDetails row = c.details;
+    row.pods_changed = known != nullptr && pod_names(*known) == pod_names(row) ? known->pods_changed : state_.now;
+    put(tables_.node_details, c.node, row);
   } else if (tables_.node_details.contains(c.node)) {
     tables_.node_details.erase(c.node);
   }

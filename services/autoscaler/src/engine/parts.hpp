@@ -1,6 +1,7 @@
 #pragma once
 #include "checkpoints/orders.hpp"
 #include "checkpoints/schedules.hpp"
+#include "consolidation/consolidation.hpp"
 #include "explanation.hpp"
 #include "instances/disruptions.hpp"
 #include "instances/drift.hpp"
@@ -46,10 +47,11 @@ struct EngineParts {
   Retirement retirement{state, facts, claims, static_pools};
   Headroom headroom{state, facts, claims, offers, new_nodes};
   Groups groups{state};
+  Consolidation consolidation{state, facts, claims, offers, new_nodes, joint, orders, disruptions};
   ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
   GroupMembers group_members{state, facts, claims};
 
-  Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom};
+  Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom, consolidation};
 };
 
 }  // namespace qm::autoscaler

@@ -16,6 +16,7 @@ void for_each_table(T& t, Fn&& fn) {
   auto& r = t.replicas;
   fn(r.scalers), fn(r.targets), fn(r.readings), fn(r.histories), fn(r.decisions);
   fn(t.scaling_groups), fn(t.hook_waits);
+  fn(t.consolidations), fn(t.consolidation_checks);
 }
 
 /// Digest of all rows, to compare two histories. One pass over the tables.

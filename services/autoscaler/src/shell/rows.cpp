@@ -1,6 +1,7 @@
 #include "rows.hpp"
 
 #include "event_rows.hpp"
+#include "instances/consolidation_rows.hpp"
 #include "instances/lifecycle_rows.hpp"
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
@@ -50,6 +51,7 @@ st::Pool message(const Pool& p) {
   row.set_limit_memory_bytes(p.limit_memory_bytes);
   row.set_consolidate_empty(p.consolidate_empty);
   row.set_consolidate_after_us(p.consolidate_after.count());
+  row.set_consolidate_underutilized(p.consolidate_underutilized);
   row.set_group(p.group);
   row.set_node_class(p.node_class);
   for (const auto& z : p.not_zones) row.add_not_zones(z);
@@ -88,6 +90,7 @@ Pool pool_of(const st::Pool& row) {
   p.limit_memory_bytes = row.limit_memory_bytes();
   p.consolidate_empty = row.consolidate_empty();
   p.consolidate_after = Duration(row.consolidate_after_us());
+  p.consolidate_underutilized = row.consolidate_underutilized();
   p.group = row.group();
   p.node_class = row.node_class();
   p.not_zones.assign(row.not_zones().begin(), row.not_zones().end());
@@ -451,6 +454,8 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append_changes(t.replicas, out);
   append(t.scaling_groups, "scaling_group", kText, out);
   append(t.hook_waits, "hook_wait", kValue, out);
+  append(t.consolidations, "consolidation", kText, out);
+  append(t.consolidation_checks, "consolidation_check", kText, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -567,7 +572,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     QM_ASSIGN(const auto m, parsed<st::DriftBackOff>(value, "back-off of drift"));
     t.drift_back_offs.restore(row.key, {m.failures(), from_micros(m.until_us()), m.reason()});
   } else {
-    QM_ASSIGN(const bool known, restore(t.replicas, row));
+    QM_ASSIGN(const bool of_consolidation, restore_consolidation(t, row));
+    QM_ASSIGN(const bool known, of_consolidation ? Result<bool>(true) : restore(t.replicas, row));
     if (!known) return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }
   return {};

@@ -1,5 +1,5 @@
 // Nodes of 16 cores, of which each fourth is half full: what a search costs by the number of nodes.
-#include "test/consolidate/problems.hpp"
+#include "problems.hpp"
 
 #include <benchmark/benchmark.h>
 

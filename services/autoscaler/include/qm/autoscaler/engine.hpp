@@ -50,6 +50,14 @@ struct Options {
   Duration scale_down_delay{0};                     ///< after a launch no empty node is terminated for this time
   std::int32_t max_launches = 200;  ///< nodes launched in one step, so also for one gang; also the maximum of replicas
   ReplicaOptions replicas;
+  bool consolidation = true;  ///< of nodes in use, where their NodePool has the policy for it; needs node_details
+  double consolidation_saving = 0.15;                        ///< share of the price that a replacement saves at least
+  Duration consolidation_horizon = std::chrono::hours(1);    ///< the saving counts for this time against lost work
+  Duration consolidation_restart = std::chrono::minutes(3);  ///< until a moved pod works again
+  Duration consolidation_period = std::chrono::seconds(10);  ///< between two searches
+  Duration consolidation_validation = std::chrono::seconds(15);  ///< from a plan to its execution
+  Duration consolidation_pause = std::chrono::minutes(10);       ///< of a node after a consolidation was given up
+  Duration consolidation_memory = std::chrono::hours(24);        ///< a replacement is not replaced again for this time
 };
 
 // ---- outputs ----
@@ -185,6 +193,8 @@ struct EngineParts;
 ///          declared run time and checkpoints. Pods that select a capacity type keep it.
 /// Disrupt  expired, unhealthy, empty and drifted nodes, by the library `disrupt`. Gangs on them save first. A replaced
 ///          claim is drained once its replacement is ready.
+/// Consol.  nodes in use, by the library `consolidate`: planned, validated 15 s later, then replacements start and are ready,
+///          gangs save, and the nodes are drained. It is given up as soon as a node is held or a step fails.
 /// Start    with node details a claim is ready once its node is initialized. After the registration time it is replaced
 ///          once, and the fault of its type and image is remembered.
 /// Buffers  whole free nodes for CapacityBuffers, after pending gangs.

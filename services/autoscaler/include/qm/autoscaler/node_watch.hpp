@@ -19,6 +19,10 @@ namespace qm::autoscaler {
 /// pod has none, or its value is neither.
 [[nodiscard]] std::optional<Duration> do_not_disrupt_of(const Json& object);
 
+/// Whether the pod stays on its node when the node is drained: it has ended, belongs to a DaemonSet or to the node itself, or
+/// tolerates karpenter.sh/disrupted.
+[[nodiscard]] bool stays_on_drained_node(const Json& pod);
+
 /// Nodes with their pods and PodDisruptionBudgets, for what decides about initialization and disruption.
 ///
 /// Threads  informers of its own; the rest one.
@@ -35,11 +39,10 @@ class NodeWatch {
 
  private:
   struct Pod {
-    std::string ns, name, node;
+    std::string ns, node;
     Labels labels;
     std::optional<Duration> do_not_disrupt;
-    Instant started{};
-    bool serves = false;
+    NodePod pod;  ///< without its PodDisruptionBudget
   };
   struct Node {
     bool exists = false;
@@ -50,18 +53,20 @@ class NodeWatch {
   struct PodBudget {
     LabelSelector pods;
     bool blocks = false;
+    std::int64_t allows = 0;
   };
+  using PodBudgets = std::map<std::pair<std::string, std::string>, PodBudget>;  ///< by (namespace, name)
   void on_pod(const Json& pod, bool deleted);
   void on_node(const Json& node, bool deleted);
   void on_budget(const Json& budget, bool deleted);
-  [[nodiscard]] std::string blocked_by(const Pod& pod) const;
+  [[nodiscard]] std::vector<PodBudgets::const_iterator> budgets_of(const Pod& pod) const;
   [[nodiscard]] NodeDetails details_of(const Node& node) const;
 
   mutable std::mutex mutex_;
   std::map<std::string, Pod> pods_;  ///< by uid
   std::map<std::string, Node> nodes_;
-  std::map<std::pair<std::string, std::string>, PodBudget> budgets_;  ///< (namespace, name)
-  std::set<std::string> changed_;                                     ///< nodes
+  PodBudgets budgets_;
+  std::set<std::string> changed_;  ///< nodes
   kube::Informer pod_informer_, node_informer_, budget_informer_;
 };
 

@@ -179,6 +179,26 @@ struct HookWait {
   friend auto operator<=>(const HookWait&, const HookWait&) = default;
 };
 
+/// A consolidation of nodes in use that is being executed.
+struct ConsolidationRow {
+  enum class Phase {
+    kValidating,  ///< planned; it is planned again before anything is done
+    kLaunching,   ///< the replacements start
+    kSaving,      ///< the replacements are ready; the gangs on the nodes save
+  };
+  Phase phase = Phase::kValidating;
+  Instant since{};                              ///< of the phase
+  std::vector<ClaimName> claims, replacements;  ///< to remove, and launched for their pods
+  std::string reason;                           ///< what it saves
+  friend auto operator<=>(const ConsolidationRow&, const ConsolidationRow&) = default;
+};
+/// The last search for a consolidation. An equal problem is not searched again.
+struct ConsolidationCheck {
+  Instant at{};
+  std::uint64_t digest = 0;  ///< of the problem
+  friend auto operator<=>(const ConsolidationCheck&, const ConsolidationCheck&) = default;
+};
+
 /// The complete state of the engine.
 struct Tables {
   Table<std::string, Pool> pools;
@@ -208,7 +228,9 @@ struct Tables {
   Table<std::string, DriftBackOff> drift_back_offs;                       ///< by NodePool
   Table<std::string, Buffer> buffers;                                     ///< by "namespace/name"
   Table<std::string, Overlay> overlays;                                   ///< those that apply, by name
-  ReplicaTables replicas;                                                 ///< no other table depends on them
+  Table<std::string, ConsolidationRow> consolidations;
+  Table<std::string, ConsolidationCheck> consolidation_checks;  ///< one, by "last"
+  ReplicaTables replicas;                                       ///< no other table depends on them
 };
 
 }  // namespace qm::autoscaler

@@ -2,6 +2,7 @@
 #include "launch/new_nodes.hpp"
 #include "offers/offer.hpp"
 #include "offers/offers.hpp"
+#include "qm/autoscaler/pack/problem.hpp"
 #include "state.hpp"
 
 #include <cstddef>
@@ -44,10 +45,23 @@ class JointPlanner {
   /// one: a limit is exceeded, so that the priority decides, or a NodePool has minValues.
   [[nodiscard]] Plan plan(const Items& items, const std::map<std::string, Usage>& usage) const;
 
- private:
-  struct Pending;
-  struct Problem;
+  /// A pod without an instance yet.
+  struct Pending {
+    std::size_t item = 0;
+    std::int32_t set = 0;
+  };
+  /// A problem of the packing library, and the offerings of its types.
+  struct Problem {
+    struct Type {
+      const InstanceType* type = nullptr;
+      std::vector<Offering> offerings;
+    };
+    pack::Problem problem;
+    std::vector<Type> types;
+  };
   [[nodiscard]] Problem problem_of(const Pool& pool, const Items& items, const std::vector<Pending>& pending) const;
+
+ private:
   void add_types(const Pool& pool, const std::vector<PodSet>& sets, Problem& out) const;
   [[nodiscard]] bool fits(const Node& node, const Items& items) const;
 

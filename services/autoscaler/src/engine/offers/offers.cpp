@@ -119,6 +119,13 @@ std::optional<HourlyRate> Offers::price(const InstanceType& t, const Offering& o
   return overlaid(t.on_demand);
 }
 
+std::optional<HourlyRate> Offers::price_of(const Claim& claim) const {
+  const Pool* pool = tables_.pools.find(claim.pool);
+  const InstanceType* type = facts_.type(claim.type);
+  if (pool == nullptr || type == nullptr) return std::nullopt;
+  return price(*type, {claim.type, claim.zone, claim.market, claim.group}, *pool);
+}
+
 bool Offers::lacks_capacity(const Offering& offering) const { return alternative(offering, 0).held; }
 
 std::vector<Offers::Priced> Offers::available(const Pool& pool, const InstanceType& t,

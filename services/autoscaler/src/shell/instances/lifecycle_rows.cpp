@@ -57,6 +57,8 @@ st::ClaimLifecycle message(const ClaimLifecycle& from) {
   row.set_deadline_us(us_of(from.deadline));
   row.set_replaces(from.replaces.value());
   row.set_replaced_by(from.replaced_by.value());
+  row.set_consolidated_us(us_of(from.consolidated));
+  row.set_not_consolidated_before_us(us_of(from.not_consolidated_before));
   return row;
 }
 
@@ -77,6 +79,8 @@ ClaimLifecycle lifecycle_of(const st::ClaimLifecycle& row) {
   out.deadline = instant_of(row.deadline_us());
   out.replaces = ClaimName(row.replaces());
   out.replaced_by = ClaimName(row.replaced_by());
+  out.consolidated = instant_of(row.consolidated_us());
+  out.not_consolidated_before = instant_of(row.not_consolidated_before_us());
   return out;
 }
 
@@ -98,6 +102,19 @@ st::NodeDetails message(const NodeDetails& from) {
     to->set_started_us(micros(pod.started));
     to->set_blocked_by(pod.blocked_by);
   }
+  row.mutable_labels()->insert(from.labels.begin(), from.labels.end());
+  row.set_unschedulable(from.unschedulable);
+  row.set_pods_changed_us(micros(from.pods_changed));
+  for (const auto& pod : from.pods) {
+    auto* to = row.add_pods();
+    to->set_name(pod.name);
+    *to->mutable_like() = wire::to_pb(pod.like);
+    to->set_stays(pod.stays);
+    to->set_serves(pod.serves);
+    to->set_started_us(micros(pod.started));
+    to->set_budget(pod.budget);
+    to->set_budget_allows(pod.budget_allows);
+  }
   return row;
 }
 
@@ -116,6 +133,13 @@ NodeDetails details_of(const st::NodeDetails& row) {
     if (pod.has_do_not_disrupt_us())
       to.do_not_disrupt = pod.do_not_disrupt_us() == kForEver ? Duration::max() : Duration(pod.do_not_disrupt_us());
     out.holding.push_back(std::move(to));
+  }
+  out.labels.insert(row.labels().begin(), row.labels().end());
+  out.unschedulable = row.unschedulable();
+  out.pods_changed = from_micros(row.pods_changed_us());
+  for (const auto& pod : row.pods()) {
+    out.pods.push_back({pod.name(), wire::from_pb(pod.like()), pod.stays(), pod.serves(), from_micros(pod.started_us()),
+                        pod.budget(), pod.budget_allows()});
   }
   return out;
 }

@@ -66,11 +66,7 @@ DrainPod drain_pod_of(const Json& pod) {
   out.grace = std::chrono::seconds(grace.is_null() ? 30 : grace.integer());
   const std::string& priority = pod["spec"]["priorityClassName"].string();
   out.critical = priority == "system-cluster-critical" || priority == "system-node-critical";
-  std::vector<Toleration> tolerations;
-  for (const Json& t : pod["spec"]["tolerations"].items())
-    tolerations.push_back({t["key"].string(), t["operator"].string(), t["value"].string(), t["effect"].string()});
-  const std::vector<Taint> disrupted{{std::string(kDisruptedTaint), "", "NoSchedule"}};
-  out.stays = !works(pod) || untolerated(disrupted, tolerations) == nullptr;
+  out.stays = stays_on_drained_node(pod);
   const std::string& deletion = pod["metadata"]["deletionTimestamp"].string();
   out.terminating = !deletion.empty();
   if (const auto at = from_rfc3339(deletion); at) out.deleted_by = *at;
@@ -94,8 +90,12 @@ std::vector<Condition> claim_conditions(const Engine& engine, const Claim& c) {
   in.initialized = c.life.initialized;
   in.drift = c.life.drift;
   in.drift_message = c.life.drift_message;
-  in.consolidatable = pool != nullptr && pool->consolidate_empty && node != nullptr && node->empty_since &&
-                      *node->empty_since + pool->consolidate_after <= engine.now();
+  const auto quiet_since = node != nullptr && node->empty_since ? node->empty_since
+                           : details != nullptr && pool != nullptr && pool->consolidate_underutilized
+                               ? std::optional(details->pods_changed)
+                               : std::nullopt;
+  in.consolidatable = pool != nullptr && pool->consolidate_empty && node != nullptr && quiet_since &&
+                      *quiet_since + pool->consolidate_after <= engine.now();
   in.disruption = c.life.disruption;
   const InstanceType* type = engine.type(c.type);
   if (details != nullptr && type != nullptr && c.life.initialized) in.inconsistent = inconsistency(*details, *type);
@@ -149,7 +149,7 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
         want.registers = has_taint(*details, kUnregisteredTaint);
         want.initialized = c.life.initialized;
         const bool ends =
-            c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating || !c.life.replaced_by.empty();
+            c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating || !c.life.disruption.empty();
         if (serves(c) && ends != has_taint(*details, kDisruptedTaint)) want.disrupted_taint = ends;
       }
       if (c.group.empty()) want.conditions = claim_conditions(engine, c);

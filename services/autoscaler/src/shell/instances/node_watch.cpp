@@ -3,6 +3,9 @@
 #include "json_values.hpp"
 #include "observed.hpp"
 #include "qm/config/manifest.hpp"
+#include "qm/config/needs.hpp"
+#include "qm/kube_objects/rules.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "qm/model/quantity.hpp"
 #include "rows.hpp"
 
@@ -30,15 +33,37 @@ bool is_over(const Json& pod) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-void read_amounts(const Json& from, bool extended, std::map<std::string, std::int64_t>& out) {
+void read_amounts(const Json& from, bool all, std::map<std::string, std::int64_t>& out) {
   for (const auto& [name, value] : from.members()) {
     const auto amount = Quantity::parse(value.is_string() ? value.string() : value.dump());
-    if (!amount || (name.find('/') != std::string::npos) != extended) continue;
-    if (extended || name == "cpu" || name == "memory") out[name] = name == "cpu" ? amount->milli() : amount->units();
+    if (amount && (all || name == "cpu" || name == "memory"))
+      out[name] = name == "cpu" ? amount->milli() : amount->units();
   }
 }
 
+/// Requests and scheduling constraints, with the labels that the constraints of other pods select. Without constraints that
+/// can be read, the pod counts with its requests.
+PodSet like_of(const Json& pod) {
+  PodSet out;
+  out.shape = config::shape_held_by(pod).value_or(PodShape{});
+  auto like = kube_objects::template_from_pod(pod);
+  if (!like) return out;
+  like->rules.requests.clear();
+  out.shape.node_selector = std::exchange(like->rules.node_selector, {});
+  out.shape.tolerations = std::exchange(like->rules.tolerations, {});
+  out.rules = kube_rules::text_of(*like);
+  return out;
+}
+
 }  // namespace
+
+bool stays_on_drained_node(const Json& pod) {
+  std::vector<Toleration> tolerations;
+  for (const Json& t : pod["spec"]["tolerations"].items())
+    tolerations.push_back({t["key"].string(), t["operator"].string(), t["value"].string(), t["effect"].string()});
+  const std::vector<Taint> disrupted{{std::string(kDisruptedTaint), "", "NoSchedule"}};
+  return !works(pod) || untolerated(disrupted, tolerations) == nullptr;
+}
 
 std::optional<Duration> do_not_disrupt_of(const Json& object) {
   const std::string value = kube::annotation(object, kDoNotDisrupt);
@@ -58,6 +83,8 @@ NodeDetails details_of_node(const Json& node) {
   read_amounts(node["status"]["capacity"], false, out.capacity);
   read_amounts(node["status"]["allocatable"], true, out.allocatable);
   out.do_not_disrupt = do_not_disrupt_of(node) == Duration::max();
+  out.unschedulable = node["spec"]["unschedulable"].boolean();
+  for (const auto& [key, value] : node["metadata"]["labels"].members()) out.labels[key] = value.string();
   std::vector<NodeCondition> conditions;
   for (const Json& c : node["status"]["conditions"].items())
     conditions.push_back({c["type"].string(), c["status"].string(), instant_of(c["lastTransitionTime"])});
@@ -105,13 +132,14 @@ void NodeWatch::on_pod(const Json& pod, bool deleted) {
     pods_.erase(known);
   }
   if (deleted || node.empty() || is_over(pod)) return;
-  Pod p{kube::namespace_of(pod),
-        kube::name_of(pod),
-        node,
-        {},
-        do_not_disrupt_of(pod),
-        instant_of(pod["status"]["startTime"]),
-        is_service(pod)};
+  Pod p{kube::namespace_of(pod), node, {}, do_not_disrupt_of(pod), {}};
+  p.pod = {p.ns + "/" + kube::name_of(pod),
+           like_of(pod),
+           stays_on_drained_node(pod),
+           is_service(pod),
+           instant_of(pod["status"]["startTime"]),
+           "",
+           0};
   for (const auto& [key, value] : pod["metadata"]["labels"].members()) p.labels[key] = value.string();
   pods_.emplace(uid, std::move(p));
   nodes_[node].pods.insert(uid);
@@ -134,36 +162,41 @@ void NodeWatch::on_budget(const Json& budget, bool deleted) {
   const std::scoped_lock lock(mutex_);
   budgets_.erase(key);
   if (!deleted && selector) {
-    const bool blocks = status["disruptionsAllowed"].integer() == 0 && status["expectedPods"].integer() > 0;
-    budgets_.emplace(key, PodBudget{*selector, blocks});
+    const std::int64_t allows = status["disruptionsAllowed"].integer();
+    budgets_.emplace(key, PodBudget{*selector, allows == 0 && status["expectedPods"].integer() > 0, allows});
   }
   for (const auto& [uid, pod] : pods_) {
     if (pod.ns == key.first) changed_.insert(pod.node);
   }
 }
 
-// The API server refuses to evict a pod that two budgets select.
-std::string NodeWatch::blocked_by(const Pod& pod) const {
-  std::string first;
+std::vector<NodeWatch::PodBudgets::const_iterator> NodeWatch::budgets_of(const Pod& pod) const {
+  std::vector<PodBudgets::const_iterator> out;
   for (auto at = budgets_.lower_bound({pod.ns, ""}); at != budgets_.end() && at->first.first == pod.ns; ++at) {
-    if (!at->second.pods.matches(pod.labels)) continue;
-    const std::string name = at->first.first + "/" + at->first.second;
-    if (at->second.blocks) return name;
-    if (!first.empty()) return fmt::format("{} together with {}", first, name);
-    first = name;
+    if (at->second.pods.matches(pod.labels)) out.push_back(at);
   }
-  return {};
+  return out;
 }
 
 NodeDetails NodeWatch::details_of(const Node& node) const {
   NodeDetails out = node.details;
   for (const std::string& uid : node.pods) {
     const Pod& pod = pods_.at(uid);
-    out.serves |= pod.serves;
-    HoldingPod holding{pod.ns + "/" + pod.name, pod.do_not_disrupt, pod.started, blocked_by(pod)};
+    out.serves |= pod.pod.serves;
+    NodePod& shown = out.pods.emplace_back(pod.pod);
+    HoldingPod holding{shown.name, pod.do_not_disrupt, shown.started, ""};
+    const auto budgets = budgets_of(pod);
+    const auto name = [](const auto& budget) { return budget->first.first + "/" + budget->first.second; };
+    if (!budgets.empty()) shown.budget = name(budgets[0]), shown.budget_allows = budgets[0]->second.allows;
+    // The API server refuses to evict a pod that two budgets select.
+    if (budgets.size() > 1) holding.blocked_by = fmt::format("{} together with {}", name(budgets[0]), name(budgets[1]));
+    for (const auto& budget : budgets) {
+      if (budget->second.blocks) holding.blocked_by = name(budget);
+    }
     if (holding.do_not_disrupt || !holding.blocked_by.empty()) out.holding.push_back(std::move(holding));
   }
   std::ranges::sort(out.holding);
+  std::ranges::sort(out.pods);
   return out;
 }
 
