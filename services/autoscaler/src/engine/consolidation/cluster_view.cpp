@@ -44,6 +44,9 @@ struct ViewBuilder::Work {
   std::vector<std::pair<std::string, std::size_t>> leaving;  ///< pods of nodes that are drained
   bool delayed = false;
 
+  void wake(Instant now, Instant at) {
+    if (at > now && (!view.wake_at || at < *view.wake_at)) view.wake_at = at;
+  }
   [[nodiscard]] bool owns(const ClaimName& claim) const {
     return own != nullptr && std::ranges::find(own->claims, claim) != own->claims.end();
   }
@@ -91,7 +94,7 @@ std::string ViewBuilder::held_by_gang(const Work& work, const NodeName& node, co
   return {};
 }
 
-std::string ViewBuilder::held(Work& work, const ClaimName& name, const NodeDetails& details) {
+std::string ViewBuilder::held(Work& work, const ClaimName& name, const NodeDetails& details) const {
   const Claim* c = name.empty() ? nullptr : tables_.claims.find(name);
   const Pool* pool = c == nullptr ? nullptr : tables_.pools.find(c->pool);
   if (pool == nullptr) return "no NodePool has it";
@@ -108,14 +111,14 @@ std::string ViewBuilder::held(Work& work, const ClaimName& name, const NodeDetai
   if (work.delayed) return "instances were launched a short time ago";
   if (details.do_not_disrupt) return fmt::format("the node has the annotation {}: true", kDoNotDisrupt);
   if (const auto hold = hold_of(details.holding, state_.now)) {
-    if (hold->until) disruptions_.wake(*hold->until);
+    if (hold->until) work.wake(state_.now, *hold->until);
     return hold->why;
   }
   const Instant quiet = details.pods_changed + pool->consolidate_after;
   const Instant rested = std::max(quiet, c->life.not_consolidated_before.value_or(Instant{}));
   const bool drains = work.owns(name) && work.own->phase != ConsolidationRow::Phase::kValidating;
   if (rested > state_.now && !drains) {
-    disruptions_.wake(rested);
+    work.wake(state_.now, rested);
     return "its pods changed, or a consolidation of it was given up, a short time ago";
   }
   std::int64_t pods = 0;
@@ -140,7 +143,7 @@ bool ViewBuilder::accepts(const Work& work, const NodeRow& row, const NodeDetail
   return !pool->consolidate_empty || details.pods_changed + pool->consolidate_after <= state_.now;
 }
 
-void ViewBuilder::add_pods(Work& work, const NodeName& name, const NodeDetails& details, consolidate::Node& out) {
+void ViewBuilder::add_pods(Work& work, const NodeName& name, const NodeDetails& details, consolidate::Node& out) const {
   Duration save{0};
   bool saves = false;
   if (const auto attempts = work.attempts.find(name); attempts != work.attempts.end()) {
@@ -165,7 +168,7 @@ void ViewBuilder::add_pods(Work& work, const NodeName& name, const NodeDetails& 
   }
 }
 
-void ViewBuilder::add_nodes(Work& work) {
+void ViewBuilder::add_nodes(Work& work) const {
   std::map<std::string, std::int64_t> in_progress;  // nodes with pods of a budget that are drained
   for (const auto& [name, details] : tables_.node_details) {
     const NodeRow* row = tables_.nodes.find(name);
@@ -188,7 +191,7 @@ void ViewBuilder::add_nodes(Work& work) {
       if (!rate && out.held.empty()) out.held = "it has no price";
       const Instant fresh_until = c->life.consolidated.value_or(Instant{}) + options_.consolidation_memory;
       out.fresh = c->life.consolidated && fresh_until > state_.now;
-      if (out.fresh) disruptions_.wake(fresh_until);
+      if (out.fresh) work.wake(state_.now, fresh_until);
     }
     const bool leaves = row->drain_requested || (c != nullptr && c->state == ClaimState::kDraining);
     if (!leaves) continue;
@@ -206,7 +209,7 @@ void ViewBuilder::add_nodes(Work& work) {
   }
 }
 
-void ViewBuilder::add_pending(Work& work) {
+void ViewBuilder::add_pending(Work& work) const {
   auto& pending = work.view.problem.pending;
   for (const auto& [name, kind] : work.leaving) pending.push_back({name, kind, false, Duration{0}, {}});
   for (const auto& [uid, item] : tables_.demand) {
@@ -236,7 +239,7 @@ void ViewBuilder::add_limits(const Pool& pool, consolidate::Pool& out) const {
   if (pool.limit_nodes >= 0) out.left[std::string(kNodes)] = pool.limit_nodes - used.instances;
 }
 
-void ViewBuilder::add_pools(Work& work) {
+void ViewBuilder::add_pools(Work& work) const {
   auto& view = work.view;
   std::vector<DemandUpdated::Item> items;
   items.reserve(view.sets.size());
@@ -307,7 +310,7 @@ void ViewBuilder::sum_digest(Work& work) const {
   work.view.digest = digest.value();
 }
 
-ClusterView ViewBuilder::build(const ConsolidationRow* own) {
+ClusterView ViewBuilder::build(const ConsolidationRow* own) const {
   Work work;
   work.own = own;
   work.planned = facts_.planned();
@@ -331,7 +334,7 @@ ClusterView ViewBuilder::build(const ConsolidationRow* own) {
     return std::ranges::any_of(pool.budgets, [](const Budget& budget) { return !budget.schedule.empty(); });
   });
   if (scheduled && !names.empty())
-    disruptions_.wake(std::chrono::ceil<std::chrono::minutes>(state_.now + std::chrono::microseconds(1)));
+    work.wake(state_.now, std::chrono::ceil<std::chrono::minutes>(state_.now + std::chrono::microseconds(1)));
   auto& rules = work.view.problem.rules;
   rules.horizon = options_.consolidation_horizon;
   rules.restart = options_.consolidation_restart;

@@ -27,6 +27,7 @@ struct ClusterView {
   std::vector<Launchable> launchables;  ///< by pool of the problem
   std::vector<PodSet> sets;             ///< by kind
   std::vector<Namespace> namespaces;    ///< by kind
+  std::optional<Instant> wake_at;       ///< the next time at which the view differs by time alone
   std::uint64_t digest = 0;             ///< of everything but what grows with time alone
 };
 
@@ -42,7 +43,7 @@ struct ClusterView {
 class ViewBuilder {
  public:
   ViewBuilder(const State& state, const Facts& facts, const Offers& offers, const JointPlanner& joint,
-              const CheckpointOrders& orders, Disruptions& disruptions)
+              const CheckpointOrders& orders, const Disruptions& disruptions)
       : state_(state),
         options_(state.options),
         tables_(state.tables),
@@ -53,18 +54,18 @@ class ViewBuilder {
         disruptions_(disruptions) {}
 
   /// `own`: the consolidation that is being executed; its nodes and replacements are not held by it.
-  [[nodiscard]] ClusterView build(const ConsolidationRow* own);
+  [[nodiscard]] ClusterView build(const ConsolidationRow* own) const;
 
  private:
   struct Work;
-  void add_nodes(Work& work);
-  void add_pods(Work& work, const NodeName& name, const NodeDetails& details, consolidate::Node& out);
-  void add_pending(Work& work);
-  void add_pools(Work& work);
+  void add_nodes(Work& work) const;
+  void add_pods(Work& work, const NodeName& name, const NodeDetails& details, consolidate::Node& out) const;
+  void add_pending(Work& work) const;
+  void add_pools(Work& work) const;
   void add_limits(const Pool& pool, consolidate::Pool& out) const;
   void sum_digest(Work& work) const;
   std::size_t kind_of(Work& work, const Namespace& ns, const PodSet& set) const;
-  [[nodiscard]] std::string held(Work& work, const ClaimName& name, const NodeDetails& details);
+  [[nodiscard]] std::string held(Work& work, const ClaimName& name, const NodeDetails& details) const;
   [[nodiscard]] std::string held_by_gang(const Work& work, const NodeName& node, const NodeDetails& details) const;
   [[nodiscard]] bool accepts(const Work& work, const NodeRow& row, const NodeDetails& details,
                              const ClaimName& claim) const;
@@ -77,7 +78,7 @@ class ViewBuilder {
   const Offers& offers_;
   const JointPlanner& joint_;
   const CheckpointOrders& orders_;
-  Disruptions& disruptions_;
+  const Disruptions& disruptions_;
 };
 
 }  // namespace qm::autoscaler

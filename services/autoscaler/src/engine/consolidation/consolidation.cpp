@@ -247,11 +247,13 @@ void Consolidation::search() {
   if (last != nullptr && state_.now < last->at + options_.consolidation_period)
     return disruptions_.wake(last->at + options_.consolidation_period);
   const ClusterView view = views_.build(nullptr);
-  if (last != nullptr && last->digest == view.digest) return;
+  if (last != nullptr && last->digest == view.digest) {
+    if (view.wake_at) disruptions_.wake(*view.wake_at);
+    return;
+  }
   tables_.consolidation_checks.insert(kLast, {state_.now, view.digest});
-  disruptions_.wake(state_.now + options_.consolidation_period);
   const auto plan = consolidate::plan(view.problem);
-  if (!plan) return;
+  if (!plan) return disruptions_.wake(state_.now + options_.consolidation_period);
   ConsolidationRow row;
   row.since = state_.now;
   for (const std::size_t node : plan->removed) row.claims.push_back(view.claims[node]);
