@@ -1,5 +1,6 @@
 #include "qm/base/digest.hpp"
 
+#include "consolidation/digest.hpp"
 #include "replicas/digest.hpp"
 #include "tables.hpp"
 
@@ -93,8 +94,6 @@ class Folder {
   void add(const NodePod& p) {
     all(p.name, p.like, p.stays ? 1 : 0, p.serves ? 1 : 0, p.started, p.budget, p.budget_allows);
   }
-  void add(const ConsolidationRow& c) { all(static_cast<int>(c.phase), c.since, c.claims, c.replacements, c.reason); }
-  void add(const ConsolidationCheck& c) { all(c.at, static_cast<std::int64_t>(c.digest)); }
   void add(const LaunchFault& f) { all(f.count, f.reason, f.until); }
   void add(const DriftBackOff& b) { all(b.failures, b.until, b.reason); }
   void add(const Buffer& b) { all(b.name, b.pods, b.explanation); }

@@ -27,6 +27,10 @@ Options engine_options(const Settings& settings) {
   out.checkpoint_interval = settings.checkpoint_interval;
   out.replicas.exact_schedules = settings.replicas.exact_schedules;
   out.provider = settings.cluster.driver != Driver::kNone;
+  // Where Karpenter launches instances, it consolidates nodes too.
+  out.consolidation = settings.consolidation.on && settings.cluster.driver == Driver::kEc2;
+  out.consolidation_saving = static_cast<double>(settings.consolidation.least_percent) / 100;
+  out.consolidation_horizon = settings.consolidation.horizon;
   return out;
 }
 
@@ -34,6 +38,7 @@ const settings::Table<Settings>& settings_table() {
   using namespace settings;
   constexpr auto cluster = &Settings::cluster;
   constexpr auto replicas = &Settings::replicas;
+  constexpr auto consolidation = &Settings::consolidation;
   static const auto table =
       settings::Table<Settings>{
           {"driver",
@@ -73,7 +78,15 @@ const settings::Table<Settings>& settings_table() {
           {"metrics-api-port", integer(0, 65535, "as port"), at(replicas, &ReplicaSettings::metrics_api_port),
            "Port on which custom and external metrics are served with the certificate of the process; 0: none."},
           {"metrics-api-ca", text("the path of a PEM file"), at(replicas, &ReplicaSettings::metrics_api_ca),
-           "Authority of the callers of metrics-api-port, as the API server presents itself; empty: any caller."}}
+           "Authority of the callers of metrics-api-port, as the API server presents itself; empty: any caller."},
+          {"consolidation", choice<bool>({{"on", true}, {"off", false}}, "on, or off to disrupt empty nodes only"),
+           at(consolidation, &ConsolidationSettings::on),
+           "Consolidation of nodes in use, of NodePools whose consolidationPolicy is WhenEmptyOrUnderutilized."},
+          {"consolidation-saving", integer(0, 90, "percent"), at(consolidation, &ConsolidationSettings::least_percent),
+           "Part of the price of the removed nodes that replacements save at least."},
+          {"consolidation-horizon", duration(std::chrono::minutes(1)),
+           at(consolidation, &ConsolidationSettings::horizon),
+           "Time for which a saving counts against lost work and restarts."}}
           .with(node_group_settings(), &Settings::groups);
   return table;
 }

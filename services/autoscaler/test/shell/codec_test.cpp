@@ -3,6 +3,7 @@
 #include "qm/testing/state.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
+#include "src/shell/instances/consolidation_rows.hpp"
 #include "src/shell/rows.hpp"
 
 #include <gtest/gtest.h>
@@ -324,6 +325,11 @@ TEST(Rows, OfHowNodesStartAndEndComeBack) {
                      "Ready is False",
                      kNow + seconds(1800),
                      {{"ml/a", Duration::max(), kNow, ""}, {"ml/b", {}, kNow, "ml/guard"}}};
+  details.details.labels = {{"zone", "z1"}};
+  details.details.unschedulable = true;
+  NodePod& pod = details.details.pods.emplace_back();
+  pod = {"ml/a", {}, true, true, kNow, "ml/guard", 1};
+  pod.like.shape.cpu_milli = 500;
   Buffer buffer{"ml/warm", {}, "replicas 1"};
   buffer.pods.shape.gpu.whole = 8;
   Overlay overlay;
@@ -364,8 +370,24 @@ TEST(Rows, OfHowNodesStartAndEndComeBack) {
   s.step({Tick{}}, kNow + seconds(2000));
   EXPECT_EQ(s.engine.tables().launch_faults.size(), 1U);
   s.engine.mutable_tables().drift_back_offs.insert("gpu", {2, kNow + seconds(9000), "why"});
+  s.engine.mutable_tables().consolidation_checks.insert("last", {kNow, 0xfedcba9876543210ULL});
+  for (auto [name, claim] : s.engine.tables().claims.rows()) {
+    claim.life.consolidated = kNow, claim.life.not_consolidated_before = kNow + seconds(600);
+    s.engine.mutable_tables().claims.insert(name, claim);
+  }
   s.step({Tick{}}, kNow + seconds(2001));
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+}
+
+TEST(Rows, OfAConsolidationComeBack) {
+  const ConsolidationRow row{
+      ConsolidationRow::Phase::kSaving, kNow, {ClaimName("a"), ClaimName("b")}, {ClaimName("c")}, "why"};
+  Tables tables;
+  EXPECT_TRUE(*restore_consolidation(tables, {"consolidation", "00000001", bytes(row)}));
+  ASSERT_NE(tables.consolidations.find("00000001"), nullptr);
+  EXPECT_EQ(*tables.consolidations.find("00000001"), row);
+  EXPECT_FALSE(*restore_consolidation(tables, {"claim", "a", ""}));
+  EXPECT_FALSE(restore_consolidation(tables, {"consolidation", "1", "no protobuf"}).has_value());
 }
 
 TEST(Rows, OfEveryTableComeBack) {

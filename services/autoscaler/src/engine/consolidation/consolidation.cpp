@@ -1,4 +1,4 @@
-// The steps of a consolidation. Its row has its nodes and replacements; the places of pods are planned anew at each step.
+// The steps of a consolidation. Its row has its nodes and replacements; the places of pods are planned at each step.
 #include "consolidation/consolidation.hpp"
 
 #include "qm/base/assert.hpp"

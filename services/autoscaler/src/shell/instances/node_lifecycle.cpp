@@ -1,7 +1,6 @@
 #include "qm/autoscaler/node_lifecycle.hpp"
 
 #include "observed.hpp"
-#include "qm/autoscaler/disrupt/drain.hpp"
 #include "qm/autoscaler/node_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
@@ -55,6 +54,8 @@ bool serves(const Claim& c) {
   return c.state == ClaimState::kReady || c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating;
 }
 
+}  // namespace
+
 DrainPod drain_pod_of(const Json& pod) {
   DrainPod out;
   out.ns = kube::namespace_of(pod);
@@ -73,8 +74,6 @@ DrainPod drain_pod_of(const Json& pod) {
   return out;
 }
 
-}  // namespace
-
 std::vector<Condition> claim_conditions(const Engine& engine, const Claim& c) {
   const Tables& t = engine.tables();
   const Pool* pool = t.pools.find(c.pool);
@@ -90,12 +89,11 @@ std::vector<Condition> claim_conditions(const Engine& engine, const Claim& c) {
   in.initialized = c.life.initialized;
   in.drift = c.life.drift;
   in.drift_message = c.life.drift_message;
-  const auto quiet_since = node != nullptr && node->empty_since ? node->empty_since
-                           : details != nullptr && pool != nullptr && pool->consolidate_underutilized
-                               ? std::optional(details->pods_changed)
-                               : std::nullopt;
-  in.consolidatable = pool != nullptr && pool->consolidate_empty && node != nullptr && quiet_since &&
-                      *quiet_since + pool->consolidate_after <= engine.now();
+  if (pool != nullptr && node != nullptr && pool->consolidate_empty) {
+    const bool in_use = !node->empty_since && pool->consolidate_underutilized && details != nullptr;
+    const Instant since = node->empty_since ? *node->empty_since : in_use ? details->pods_changed : engine.now();
+    in.consolidatable = (node->empty_since || in_use) && since + pool->consolidate_after <= engine.now();
+  }
   in.disruption = c.life.disruption;
   const InstanceType* type = engine.type(c.type);
   if (details != nullptr && type != nullptr && c.life.initialized) in.inconsistent = inconsistency(*details, *type);
