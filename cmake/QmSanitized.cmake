@@ -7,7 +7,7 @@
 
 # Not instrumented: replays of recorded data for the tests, and generated code, because Debian's protobuf and gRPC are
 # not.
-set(QM_NOT_INSTRUMENTED qm_testing qm_proto qm_golden qm_kueue_vectors qm_openb qm_philly qm_forecast_trace)
+set(QM_NOT_INSTRUMENTED qm_testing qm_proto qm_golden qm_kueue_vectors qm_openb qm_philly qm_headroom qm_forecast_trace)
 
 # Excluded are checks of pointers whose use the address sanitizer checks as well, and of alignment, because no code
 # here casts to a stricter one: they are a third of the compile time.

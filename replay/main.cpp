@@ -1,25 +1,31 @@
 // qm-replay: steps the engine of a service through its journal, and compares the state with that of the database.
+#include "journal.hpp"
+#include "qm/autoscaler/history/recorder.hpp"
+#include "qm/autoscaler/settings.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/json.hpp"
 #include "qm/pg/connection.hpp"
-#include "quartermaster/v1/journal.pb.h"
 #include "shells.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <optional>
 
 namespace qm::replay {
 namespace {
 
-constexpr std::int64_t kRowsAtOnce = 500;
+constexpr std::int64_t kAllDemand = 100;
 
 struct Options {
-  std::string postgres, service, shard = "default", out;
+  std::string postgres, service, shard = "default", out, why, what_if, output = "text";
   std::vector<std::string> sets;
+  std::int64_t demand_percent = kAllDemand;
 };
 
 /// The state rows by kind and key.
@@ -42,6 +48,16 @@ Result<settings::Values> values_of(const std::vector<std::string>& sets) {
   return out;
 }
 
+Result<autoscaler::HistoryChange> read_change(const std::string& path, std::int64_t demand_percent) {
+  std::string text;
+  if (!path.empty()) {
+    std::ifstream file(path);
+    if (!file) return fail({Code::kInvalid, fmt::format("{} cannot be read", path), "--what-if", "name a file"});
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  return autoscaler::history_change_from(text, demand_percent);
+}
+
 /// What a batch decided, as one digest: the texts of equal decisions are equal.
 std::uint64_t digest_of(const service::Effects& effects) {
   Digest out;
@@ -52,20 +68,23 @@ std::uint64_t digest_of(const service::Effects& effects) {
   return out.value();
 }
 
-Status apply(service::Shell& shell, const pg::Rows& rows, std::size_t row, Replayed& out, std::ofstream& lines) {
-  const auto sequence = rows.uint8(row, 0);
-  quartermaster::v1::JournalBatch batch;
-  if (!batch.ParseFromString(rows.bytes(row, 2)))
-    return fail(Code::kInternal, "batch {} of the journal cannot be read", sequence);
-  std::vector<service::Input> inputs;
-  for (const auto& input : batch.inputs()) {
-    inputs.push_back({static_cast<service::Source>(input.source()), input.name(), input.bytes(), input.id(),
-                      input.key(), input.version(), input.tombstone(), input.trace_parent()});
-  }
+/// Follows the batches of a replay.
+struct Observer {
+  std::function<void(const service::Input&, Instant)> input = [](const auto&, Instant) {};
+  /// After the step of the batch; false ends the replay.
+  std::function<bool(const service::Effects&, Instant)> decided = [](const auto&, Instant) { return true; };
+};
+
+/// Returns whether the replay goes on.
+Result<bool> apply(service::Shell& shell, const Batch& batch, const Observer& observer, Replayed& out,
+                   std::ofstream& lines) {
+  for (const auto& input : batch.inputs) observer.input(input, batch.now);
   service::Effects effects;
   std::vector<std::pair<std::size_t, Error>> poison;
-  shell.step(inputs, from_micros(rows.int8(row, 1)), effects, poison);
+  shell.step(batch.inputs, batch.now, effects, poison);
   shell.commit();
+  const auto decided = digest_of(effects);
+  const bool goes_on = observer.decided(effects, batch.now);
   for (auto& changed : effects.state) {
     if (changed.value) {
       out.state[{changed.kind, changed.key}] = std::move(*changed.value);
@@ -73,41 +92,26 @@ Status apply(service::Shell& shell, const pg::Rows& rows, std::size_t row, Repla
       out.state.erase({changed.kind, changed.key});
     }
   }
-  const auto recorded = rows.uint8(row, 3);
-  if (recorded != 0 && recorded != shell.digest())
-    return fail(Code::kFailedPrecondition, "the state after batch {} differs from the recorded one", sequence);
-  const auto decided = digest_of(effects);
+  if (batch.digest != 0 && batch.digest != shell.digest())
+    return fail(Code::kFailedPrecondition, "the state after batch {} differs from the recorded one", batch.sequence);
   ++out.batches;
-  out.inputs += inputs.size();
+  out.inputs += batch.inputs.size();
   out.events += effects.events.size();
   out.intents += effects.intents.size();
   out.decisions.add(static_cast<std::int64_t>(decided));
-  if (lines.is_open()) lines << fmt::format("{} {} {} {:016x}\n", sequence, rows.int8(row, 1), inputs.size(), decided);
-  return {};
+  if (lines.is_open())
+    lines << fmt::format("{} {} {} {:016x}\n", batch.sequence, micros(batch.now), batch.inputs.size(), decided);
+  return goes_on;
 }
 
 Result<Replayed> replay(const Options& options, service::Shell& shell, pg::Connection& session,
-                        const std::string& schema) {
+                        const std::string& schema, const Observer& observer) {
   std::ofstream lines;
   if (!options.out.empty()) lines.open(options.out);
   Replayed out;
-  const auto select = fmt::format(
-      "select sequence, now, bytes, digest from {}.journal where sequence > $1::bigint order by sequence limit {}",
-      schema, kRowsAtOnce);
-  for (std::int64_t last = 0;;) {
-    QM_ASSIGN(const auto rows, session.query(select, pg::Params().int8(last)));
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      if (rows.int8(row, 0) != last + 1) {
-        return fail({Code::kFailedPrecondition,
-                     fmt::format("the journal of {}/{} has no batch {}: the next one is {}", options.service,
-                                 options.shard, last + 1, rows.int8(row, 0)),
-                     "--postgres", "use a copy of the database from before the journal was shortened"});
-      }
-      QM_TRY(apply(shell, rows, row, out, lines));
-      ++last;
-    }
-    if (rows.size() < static_cast<std::size_t>(kRowsAtOnce)) return out;
-  }
+  QM_TRY(for_each_batch(session, schema,
+                        [&](const Batch& batch) -> Result<bool> { return apply(shell, batch, observer, out, lines); }));
+  return out;
 }
 
 /// Rows that the database and the replay do not have alike, as kind/key.
@@ -126,7 +130,70 @@ Result<std::vector<std::string>> differences(const Replayed& replayed, pg::Conne
   return out;
 }
 
+/// The candidates of the launch of a claim, as of its batch.
+Status explain_launch(const Options& options, service::Shell& shell, pg::Connection& session,
+                      const std::string& schema) {
+  std::optional<Json> found;
+  Status failed;
+  Observer observer;
+  observer.decided = [&](const service::Effects& effects, Instant now) {
+    const bool launched =
+        std::ranges::any_of(effects.events, [&](const auto& event) { return event.key == "instance/" + options.why; });
+    if (!launched) return true;
+    auto decision = autoscaler::decision_of_launch(autoscaler::engine_of(shell), now, options.why);
+    if (decision) found = std::move(*decision);
+    if (!decision) failed = fail(decision.error());
+    return false;
+  };
+  QM_TRY(replay(options, shell, session, schema, observer));
+  QM_TRY(failed);
+  if (!found) {
+    return fail({Code::kNotFound, fmt::format("the journal has no launch of NodeClaim {}", options.why), "--why",
+                 "qmctl claims lists the NodeClaims"});
+  }
+  fmt::print("{}\n", found->pretty());
+  return {};
+}
+
+/// The bill of the recorded time, and that of the same time with a change.
+Status replay_with_change(const Options& options, service::Shell& shell, pg::Connection& session,
+                          const std::string& schema, const settings::Values& values) {
+  QM_ASSIGN(const auto change, read_change(options.what_if, options.demand_percent));
+  QM_ASSIGN(const auto chosen, autoscaler::settings_table().read(values));
+  const auto catalog = autoscaler::catalog_types();
+  autoscaler::Recorder recorder(catalog);
+  Observer observer;
+  observer.input = [&](const auto& input, Instant now) { recorder.observe(input, now); };
+  observer.decided = [&](const service::Effects& effects, Instant) {
+    for (const auto& event : effects.events) recorder.observe(event);
+    return true;
+  };
+  QM_ASSIGN(const auto replayed, replay(options, shell, session, schema, observer));
+  const auto history = recorder.history();
+  const auto engine_options = autoscaler::engine_options(chosen);
+  QM_ASSIGN(const auto same, autoscaler::replay_bill(history, catalog, engine_options, {}));
+  QM_ASSIGN(const auto changed, autoscaler::replay_bill(history, catalog, engine_options, change));
+  if (options.output == "json") {
+    Json report = autoscaler::report_of(recorder.bill(), same, changed);
+    report.set("from", to_rfc3339(history.from)), report.set("to", to_rfc3339(history.to));
+    report.set("batches", static_cast<std::int64_t>(replayed.batches));
+    report.set("decisions", replayed.decisions.hex());
+    fmt::print("{}\n", report.pretty());
+  } else {
+    fmt::print("{} to {}: {} batches, decisions {}, equal to the recorded ones\n{}", to_rfc3339(history.from),
+               to_rfc3339(history.to), replayed.batches, replayed.decisions.hex(),
+               autoscaler::text_of(recorder.bill(), same, changed));
+  }
+  return {};
+}
+
 Status run(const Options& options) {
+  const bool simulates = !options.what_if.empty() || options.demand_percent != kAllDemand;
+  if ((simulates || !options.why.empty()) && options.service != "autoscaler") {
+    return fail({Code::kInvalid,
+                 fmt::format("--what-if, --demand and --why are of the autoscaler, not of {}", options.service),
+                 "--service", "use --service autoscaler"});
+  }
   QM_ASSIGN(const auto values, values_of(options.sets));
   QM_ASSIGN(const auto shell, open_shell(options.service, values));
   QM_ASSIGN(const auto session, pg::Connection::open(options.postgres, {"qm-replay", std::chrono::minutes(5)}));
@@ -134,7 +201,9 @@ Status run(const Options& options) {
       pg::quote_name(options.shard == "default" ? options.service : options.service + "_" + options.shard);
   // The journal and the state of one moment, while the service goes on.
   QM_TRY(session->exec("begin isolation level repeatable read read only"));
-  QM_ASSIGN(const auto replayed, replay(options, *shell, *session, schema));
+  if (!options.why.empty()) return explain_launch(options, *shell, *session, schema);
+  if (simulates) return replay_with_change(options, *shell, *session, schema, values);
+  QM_ASSIGN(const auto replayed, replay(options, *shell, *session, schema, {}));
   QM_ASSIGN(const auto differ, differences(replayed, *session, schema));
   fmt::print("{}/{}: {} batches, {} inputs, {} events, {} intents; decisions {}; {} of {} state rows differ\n",
              options.service, options.shard, replayed.batches, replayed.inputs, replayed.events, replayed.intents,
@@ -157,6 +226,15 @@ int main(int argc, char** argv) {
   app.add_option("--service", options.service, "admission, placement, autoscaler, telemetry or cost.")->required();
   app.add_option("--shard", options.shard, "Shard of the service.")->capture_default_str();
   app.add_option("--set", options.sets, "A setting of the service, as NAME=VALUE; may be repeated.");
+  app.add_option("--why", options.why, "Autoscaler: print the decision that launched this NodeClaim, with candidates.");
+  app.add_option(
+      "--what-if", options.what_if,
+      "Autoscaler: file with a SimulateCapacityRequest as JSON; prints the bill with and without the change.");
+  app.add_option("--demand", options.demand_percent, "Autoscaler: percentage of the recorded workloads that arrive.")
+      ->capture_default_str();
+  app.add_option("-o,--output", options.output, "Of --what-if: text or json.")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   app.add_option("--out", options.out, "File for one line per batch: sequence, time, inputs, digest of its decisions.");
   try {
     app.parse(argc, argv);

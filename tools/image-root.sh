@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Creates the file system of an image with one program and nothing else: the program, its shared libraries, the loader,
-# certificates of the public CAs, and names for uid 65532. No shell, no package manager.
+# certificates of the public CAs, time zones where schedules name them, and names for uid 65532. No shell, no package manager.
 #
 #   tools/image-root.sh BINARY FOLDER [PROGRAM-TO-ADD...]
 set -euo pipefail
@@ -17,6 +17,15 @@ for program in "$binary" "$@"; do
     mkdir -p "$root$(dirname "$object")"
     cp -Lu "$object" "$root$object"
   done
+done
+# Schedules of replicas and windows of quota name time zones.
+for program in "$binary" "$@"; do
+  case ${program##*/} in
+    qm-admission | qm-autoscaler)
+      mkdir -p "$root/usr/share"
+      cp -a --no-preserve=ownership /usr/share/zoneinfo "$root/usr/share/"
+      ;;
+  esac
 done
 cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 printf 'root:x:0:0:root:/:/nonexistent\nquartermaster:x:65532:65532:quartermaster:/var/lib/quartermaster:/nonexistent\n' >"$root/etc/passwd"

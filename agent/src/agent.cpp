@@ -201,16 +201,20 @@ void Agent::add_node(const std::string& node) {
     });
   }
   auto watch = std::make_shared<NoticeWatch>(node, notice_source(node), facts_);
-  pacer_.add("notice/" + node, options_.notice_period, [this, watch] {
+  // A source that waits is read again at once.
+  const Duration period = waits_for_notices() ? kReadAgain : options_.notice_period;
+  pacer_.add("notice/" + node, period, [this, watch] {
     if (watch->look(clock_.now()) == NoticeWatch::Look::kNotice) meters_->notices.add();
     return true;
   });
 }
 
+// A read that waits for a change needs a thread: only an agent of one node has one to spare.
+bool Agent::waits_for_notices() const { return options_.cloud == Cloud::kGcp && options_.nodes.size() == 1; }
+
 std::unique_ptr<NoticeSource> Agent::notice_source(const std::string& node) {
   const auto url = fill_template(options_.imds, {{"node", node}});
-  // A read that waits for a change needs a thread: only an agent of one node has one to spare.
-  if (options_.cloud == Cloud::kGcp) return gcp_notices(http_metadata(url), options_.nodes.size() == 1);
+  if (options_.cloud == Cloud::kGcp) return gcp_notices(http_metadata(url), waits_for_notices());
   if (options_.cloud == Cloud::kAzure) return azure_notices(http_metadata(url));
   return aws_notices(node, *metadata_, options_.lifecycle_time);
 }

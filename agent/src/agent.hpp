@@ -80,12 +80,14 @@ class Agent {
   [[nodiscard]] Json state() const;
 
   static constexpr int kThreads = 4;
+  static constexpr Duration kReadAgain = std::chrono::milliseconds(20);
 
  private:
   struct Meters;
   void node_changed(const std::string& node, bool gone);
   [[nodiscard]] std::string boot_of(const std::string& node) const;
   void add_node(const std::string& node);
+  [[nodiscard]] bool waits_for_notices() const;
   [[nodiscard]] std::unique_ptr<NoticeSource> notice_source(const std::string& node);
   void remove_node(const std::string& node);
   void publish_nodes();

@@ -201,6 +201,7 @@ Result<RankAnswer> Checkpoints::ask(const Rank& rank, const Round& round) const 
                             {"attempt", round.order.attempt()},
                             {"fence", round.fence}});
   if (!call.contract.terms.uri.empty()) body.set("uri", call.contract.terms.uri);
+  if (!call.contract.copy.empty()) body.set("copy", call.contract.copy);
   call.body = body.dump();
   auto answer = first_mode(call);
   if (answer && answer->save.took == Duration{0}) answer->save.took = clock_.now() - begun;

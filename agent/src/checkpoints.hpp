@@ -25,7 +25,7 @@ namespace qm::agent {
 /// Modes    of the contract of the pod (qm/config/checkpoint_contract.hpp), the first that reaches it: a POST to the
 ///          pod's own address (checkpoint_target.hpp), a file in one of its volumes (checkpoint_files.hpp), a signal
 ///          (checkpoint_signal.hpp) that the pod answers in the annotation kCheckpointAnswer.
-/// Order    {"deadline", "reason", "gang", "attempt", "fence", "uri"}; the fence is "ATTEMPT-NUMBER".
+/// Order    {"deadline", "reason", "gang", "attempt", "fence", "uri", "copy"}; the fence is "ATTEMPT-NUMBER".
 /// Calls    all ranks at once (kAtOnce at most), until the deadline of the order and at most `timeout`. Transport errors
 ///          and 5xx are retried, or left to the next mode; any other answer, including a redirect, is final.
 /// Answer   see checkpoint_answer.hpp. An answer with another fence is that of an earlier order, and is not accepted.

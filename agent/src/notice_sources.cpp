@@ -100,19 +100,15 @@ class GcpNotices final : public NoticeSource {
   GcpNotices(MetadataGet get, bool wait) : get_(std::move(get)), wait_(wait) {}
 
   Result<std::vector<SeenNotice>> read(Instant now) override {
-    // The first read returns the present value; later ones return when it is another one, or after the wait.
-    const bool waits = wait_ && known_;
-    QM_ASSIGN(const auto preempted,
-              text(waits ? "instance/preempted?wait_for_change=true&timeout_sec=10" : "instance/preempted",
-                   waits ? kWait : kTimeout));
-    known_ = true;
+    QM_ASSIGN(const auto preempted, value("instance/preempted" + wait()));
+    etag_ = preempted.etag;
     std::vector<SeenNotice> out;
-    if (preempted != "TRUE") preempted_at_.reset();
-    if (preempted == "TRUE") {
+    if (preempted.text != "TRUE") preempted_at_.reset();
+    if (preempted.text == "TRUE") {
       if (!preempted_at_) preempted_at_ = now;
       out.push_back({"", "preempt", *preempted_at_ + kPreemption});
     }
-    QM_ASSIGN(const auto event, text("instance/maintenance-event", kTimeout));
+    QM_ASSIGN(const auto event, text("instance/maintenance-event"));
     if (event == "NONE" || event.empty()) {
       maintenance_at_.reset();
     } else {
@@ -122,21 +118,30 @@ class GcpNotices final : public NoticeSource {
     return out;
   }
 
-  Result<std::string> instance() override { return text("instance/id", kTimeout); }
+  Result<std::string> instance() override { return text("instance/id"); }
 
  private:
   static constexpr auto kPreemption = 30s;         // from the signal to the end of the instance
   static constexpr auto kMaintenanceNotice = 60s;  // from the event to the maintenance
-  static constexpr std::chrono::milliseconds kWait = 15s;
 
-  Result<std::string> text(const std::string& path, std::chrono::milliseconds timeout) {
-    QM_ASSIGN(auto value, get_("/computeMetadata/v1/" + path, "Metadata-Flavor", "Google", timeout));
-    return value.value_or(std::string());
+  // With the version of the last read a change between two reads is seen too. A short wait lets the agent stop in time.
+  [[nodiscard]] std::string wait() const {
+    if (!wait_ || etag_.empty()) return {};
+    return "?wait_for_change=true&timeout_sec=1&last_etag=" + http::url_encode(etag_);
+  }
+
+  Result<MetadataValue> value(const std::string& path) {
+    QM_ASSIGN(auto found, get_("/computeMetadata/v1/" + path, "Metadata-Flavor", "Google", kTimeout));
+    return found.value_or(MetadataValue());
+  }
+  Result<std::string> text(const std::string& path) {
+    QM_ASSIGN(auto found, value(path));
+    return std::move(found.text);
   }
 
   const MetadataGet get_;
   const bool wait_;
-  bool known_ = false;
+  std::string etag_;  ///< of the last read of instance/preempted
   std::optional<Instant> preempted_at_, maintenance_at_;
 };
 
@@ -149,7 +154,7 @@ class AzureNotices final : public NoticeSource {
     QM_ASSIGN(const auto text, get_("/metadata/scheduledevents?api-version=2020-07-01", "Metadata", "true", kEvents));
     std::vector<SeenNotice> out;
     if (!text) return out;
-    QM_ASSIGN(const auto document, Json::parse(*text));
+    QM_ASSIGN(const auto document, Json::parse(text->text));
     for (const auto& event : document["Events"].items()) {
       const auto& resources = event["Resources"].items();
       const auto& type = event["EventType"].string();
@@ -170,8 +175,8 @@ class AzureNotices final : public NoticeSource {
     if (!name_.empty()) return name_;
     QM_ASSIGN(const auto text,
               get_("/metadata/instance/compute/name?api-version=2021-02-01&format=text", "Metadata", "true", kTimeout));
-    if (!text || text->empty()) return fail(Code::kNotFound, "the metadata have no name of the instance");
-    name_ = *text;
+    if (!text || text->text.empty()) return fail(Code::kNotFound, "the metadata have no name of the instance");
+    name_ = text->text;
     return name_;
   }
 
@@ -186,7 +191,7 @@ class AzureNotices final : public NoticeSource {
 
 MetadataGet http_metadata(std::string url) {
   return [url = std::move(url)](const std::string& target, const std::string& header, const std::string& value,
-                                std::chrono::milliseconds timeout) -> Result<std::optional<std::string>> {
+                                std::chrono::milliseconds timeout) -> Result<std::optional<MetadataValue>> {
     http::ClientOptions options;
     options.connect_timeout = kTimeout;
     options.timeout = timeout;
@@ -195,9 +200,9 @@ MetadataGet http_metadata(std::string url) {
     request.target = target;
     request.headers.set(header, value);
     QM_ASSIGN(auto answer, client.send(request));
-    if (answer.status == 404) return std::optional<std::string>();
+    if (answer.status == 404) return std::optional<MetadataValue>();
     if (answer.status != 200) return fail(Code::kUnavailable, "{} answers with status {}", target, answer.status);
-    return std::optional(std::move(answer.body));
+    return std::optional(MetadataValue{std::move(answer.body), std::string(answer.headers.get("ETag"))});
   };
 }
 

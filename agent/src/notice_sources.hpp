@@ -28,7 +28,7 @@ enum class Cloud { kAws, kGcp, kAzure };
 /// AWS     spot/instance-action and events/recommendations/rebalance of spot instances; at each tenth read of all
 ///         instances events/maintenance/scheduled and autoscaling/target-lifecycle-state.
 /// GCP     instance/preempted, 30 s before the end; instance/maintenance-event. With `wait` the read of the first one
-///         returns as soon as its value changes.
+///         returns when its value differs from the last one read, also from before the call, or after one second.
 /// Azure   scheduledevents, those that name the instance: Preempt; Terminate, Reboot and Redeploy as maintenance. A
 ///         Freeze of seconds is not a notice.
 /// Threads one at a time.
@@ -41,8 +41,12 @@ class NoticeSource {
   virtual Result<std::string> instance() = 0;
 };
 
+/// A value of a metadata server, and its version if the server has one.
+struct MetadataValue {
+  std::string text, etag;
+};
 /// A GET of a target with a header, such as "Metadata-Flavor: Google". nullopt on 404. `timeout` of steady time.
-using MetadataGet = std::function<Result<std::optional<std::string>>(
+using MetadataGet = std::function<Result<std::optional<MetadataValue>>(
     const std::string& target, const std::string& header, const std::string& value, std::chrono::milliseconds timeout)>;
 /// Over HTTP. `url`: "http://169.254.169.254".
 [[nodiscard]] MetadataGet http_metadata(std::string url);

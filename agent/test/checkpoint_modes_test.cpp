@@ -243,7 +243,8 @@ TEST_F(ModesTest, TheExampleTrainerResumesAtTheAcknowledgedStep) {
   if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "python3 is missing";
   const fs::path durable = folder / "checkpoints";
   fs::create_directories(durable);
-  pod(R"({"file":"exchange"})");
+  const fs::path copies = folder / "spot-recovery";
+  pod(fmt::format(R"({{"file":"exchange","copy":"{}"}})", copies.string()));
   Checkpoints desk(pods, facts, clock, options());
   pb::CheckpointAck saved;
   {
@@ -256,6 +257,7 @@ TEST_F(ModesTest, TheExampleTrainerResumesAtTheAcknowledgedStep) {
     ASSERT_EQ(saved.saves_size(), 1);
     EXPECT_GT(saved.saves(0).bytes(), 0);
     EXPECT_THAT(saved.uri(), HasSubstr("epoch-0-step-" + std::to_string(saved.step())));
+    EXPECT_TRUE(fs::exists(copies / fs::path(saved.uri()).filename())) << "the second destination";
     trainer.kill();  // work after the checkpoint is lost
   }
   Trainer resumed(durable, exchange, saved.uri());

@@ -99,6 +99,28 @@ TEST_F(CheckpointsTest, RanksAreReportedByTheStepThatTheySaved) {
   EXPECT_EQ((*body)["fence"].string(), "2-17");
 }
 
+// S-240: the hook of the rank receives both destinations, and its answer becomes path, step, bytes and duration.
+TEST_F(CheckpointsTest, ARankGetsBothDestinations) {
+  Checkpoints desk(pods, facts, clock, behind_gateway());
+  pods.apply(
+      pod_of("r0", "n", "job", 2,
+             R"({"http":"http://{podIP}:8480/save","uri":"s3://ckpt/job","copy":"gs://checkpoints/spot-recovery/"})"),
+      false);
+  ranks.say("r0", {http::json(200, R"({"step":7,"uri":"s3://ckpt/job/7","bytes":512,"seconds":2.5})")});
+  const auto acks = carry_out(desk, "o1");
+  ASSERT_THAT(acks, SizeIs(1));
+  ASSERT_EQ(acks[0].saves_size(), 1);
+  const auto& save = acks[0].saves(0);
+  EXPECT_EQ(save.uri(), "s3://ckpt/job/7");
+  EXPECT_EQ(save.step(), 7);
+  EXPECT_EQ(save.bytes(), 512);
+  EXPECT_EQ(save.took_us(), 2'500'000);
+  const auto order = Json::parse(ranks.asked().at(0).second);
+  ASSERT_TRUE(order);
+  EXPECT_EQ((*order)["uri"].string(), "s3://ckpt/job");
+  EXPECT_EQ((*order)["copy"].string(), "gs://checkpoints/spot-recovery/");
+}
+
 TEST_F(CheckpointsTest, EachOwnNodeAnswersForItself) {
   Checkpoints desk(pods, facts, clock, behind_gateway());
   pod("r0", "n"), pod("r1", "m");

@@ -33,11 +33,13 @@ class FakeServer {
   void set(const std::string& path, const std::string& value) {
     const std::lock_guard lock(mutex_);
     values_[path] = value;
+    ++version_;
   }
   /// Sets a value, and answers the reads that wait for it.
   void change(const std::string& path, const std::string& value) {
     const std::lock_guard lock(mutex_);
     values_[path] = value;
+    ++version_;
     for (auto& stream : waiting_) stream->write(value), stream->close();
     waiting_.clear();
   }
@@ -52,7 +54,11 @@ class FakeServer {
     const std::lock_guard lock(mutex_);
     const auto found = values_.find(std::string(request.path()));
     if (found == values_.end()) return http::text(404, "");
-    if (request.query()["wait_for_change"] != "true") return http::text(200, found->second);
+    http::Response now = http::text(200, found->second);
+    now.headers.set("ETag", std::to_string(version_));
+    auto query = request.query();
+    const bool waits = query["wait_for_change"] == "true" && query["last_etag"] == std::to_string(version_);
+    if (!waits) return now;
     return {http::text(200, ""), [this](std::shared_ptr<http::Stream> stream) {
               const std::lock_guard hold(mutex_);
               waiting_.push_back(std::move(stream));
@@ -61,6 +67,7 @@ class FakeServer {
 
   const std::string header_, value_;
   mutable std::mutex mutex_;
+  int version_ = 1;
   std::map<std::string, std::string> values_;
   std::vector<std::shared_ptr<http::Stream>> waiting_;
   http::Server server_;
@@ -85,6 +92,18 @@ TEST(GcpNotices, APreemptionIsSeenAsSoonAsItsValueChanges) {
   reader.join();
   ASSERT_TRUE(seen) << seen.error().to_string();
   EXPECT_THAT(*seen, ElementsAre(SeenNotice{"", "preempt", kNow + std::chrono::seconds(30)}));
+}
+
+// A change between two reads would otherwise be seen only at the end of the next wait.
+TEST(GcpNotices, APreemptionBetweenTwoReadsIsSeenByTheNextOne) {
+  FakeServer server("Metadata-Flavor", "Google");
+  server.set(kPreempted, "FALSE");
+  server.set(kEvent, "NONE");
+  const auto source = gcp_notices(http_metadata(server.url()), true);
+  EXPECT_THAT(*source->read(kNow), IsEmpty());
+  server.set(kPreempted, "TRUE");
+  EXPECT_THAT(*source->read(kNow), ElementsAre(SeenNotice{"", "preempt", kNow + std::chrono::seconds(30)}));
+  EXPECT_EQ(server.waiting(), 0U);
 }
 
 TEST(GcpNotices, AMaintenanceHasItsOwnKindAndTheFirstTimeItWasSeen) {

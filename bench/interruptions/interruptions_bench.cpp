@@ -1,7 +1,8 @@
 // Notices of the cloud under load.
 //
 // queue   15,000 interruption warnings, the size of Karpenter's benchmark, in a queue of the simulated fleet behind HTTP
-//         and signatures; consumed by the autoscaler's host with a store in memory. Ends when the queue is empty.
+//         and signatures; consumed by the autoscaler's host with a store in PostgreSQL. Ends when all are committed.
+// latency one message at a time, from its send until its notice is committed.
 // orders  1,000 nodes of 250 gangs get a notice in one batch: the time until their orders are decided.
 #include "aws.hpp"
 #include "qm/autoscaler/interruption_queue.hpp"
@@ -58,7 +59,44 @@ class Queue {
   http::Server server_;
 };
 
-bool drain_queue(int consumers) {
+/// The host of the autoscaler on a store in PostgreSQL, with a reader of the queue.
+class Consumer {
+ public:
+  Consumer(const std::string& conninfo, const std::string& name, Queue& queue, const std::string& url, int consumers)
+      : aws_(queue.options()) {
+    service::HostOptions options = host_options("default");
+    options.consumes.clear();
+    host_ = std::make_unique<service::Host>(options,
+                                            std::make_unique<Shell>(std::make_unique<Engine>(catalog_types()), Codec()),
+                                            must(store::open_postgres({.conninfo = conninfo, .service = name})),
+                                            must(bus::make_bus("memory:" + name)), clock_, nullptr);
+    must(host_->open([] { return true; }));
+    host_->start();
+    reader_ = std::make_unique<InterruptionQueue>(
+        aws_, [this](service::Input in, auto done) { return host_->submit(std::move(in), std::move(done)); }, [] {},
+        InterruptionQueue::Options{.url = url, .consumers = consumers, .wait_seconds = 1});
+    reader_->start();
+  }
+  ~Consumer() {
+    reader_->stop();
+    host_->stop();
+  }
+  [[nodiscard]] InterruptionQueue::Counters counters() const { return reader_->counters(); }
+  /// Until this number of notices is committed, at most `limit` seconds.
+  void wait_for(std::uint64_t notices, double limit) const {
+    const auto begun = Clock::now();
+    while (counters().notices < notices && since(begun) < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+ private:
+  SystemClock clock_;
+  cloud::Aws aws_;
+  std::unique_ptr<service::Host> host_;
+  std::unique_ptr<InterruptionQueue> reader_;
+};
+
+bool drain_queue(const std::string& conninfo, int consumers) {
   Queue queue;
   cloud::Aws aws(queue.options());
   const std::string url = must(aws.create_queue("interruptions"));
@@ -72,29 +110,33 @@ bool drain_queue(int consumers) {
     });
   }
   senders.clear();
-
-  SystemClock clock;
-  service::HostOptions options = host_options("default");
-  options.consumes.clear();
-  service::Host host(options, std::make_unique<Shell>(std::make_unique<Engine>(catalog_types()), Codec()),
-                     store::open_memory(store::make_memory_disk()),
-                     must(bus::make_bus(fmt::format("memory:interruptions-{}", consumers))), clock, nullptr);
-  must(host.open([] { return true; }));
-  host.start();
-  InterruptionQueue reader(
-      aws, [&](service::Input in, auto done) { return host.submit(std::move(in), std::move(done)); }, [] {},
-      {.url = url, .consumers = consumers, .wait_seconds = 1});
   const auto begun = Clock::now();
-  reader.start();
-  while (reader.counters().notices < static_cast<std::uint64_t>(kMessages) && since(begun) < 120)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const Consumer consumer(conninfo, fmt::format("queue_{}", consumers), queue, url, consumers);
+  consumer.wait_for(kMessages, 120);
   const double took = since(begun);
-  const auto counted = reader.counters();
-  reader.stop();
-  host.stop();
-  fmt::print("queue    consumers {}  messages {}  committed {}  undeleted {}  {:.2f} s  {:.0f} messages/s\n", consumers,
-             counted.messages, counted.notices, counted.undeleted, took, static_cast<double>(counted.notices) / took);
+  const auto counted = consumer.counters();
+  fmt::print("queue    consumers {:>2}  messages {}  committed {}  undeleted {}  {:.2f} s  {:.0f} messages/s\n",
+             consumers, counted.messages, counted.notices, counted.undeleted, took,
+             static_cast<double>(counted.notices) / took);
   return counted.notices == kMessages;
+}
+
+void queue_latency(const std::string& conninfo) {
+  constexpr int kSingle = 200;
+  Queue queue;
+  cloud::Aws aws(queue.options());
+  const std::string url = must(aws.create_queue("interruptions"));
+  const Consumer consumer(conninfo, "latency", queue, url, 4);
+  std::vector<double> times;
+  for (int i = 0; i < kSingle; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5 + i * 37 % 100));
+    const auto sent = Clock::now();
+    must(aws.send_message(url, warning(i)));
+    consumer.wait_for(static_cast<std::uint64_t>(i) + 1, 20);
+    times.push_back(1000 * since(sent));
+  }
+  fmt::print("latency  message sent to notice committed: n {}  median {:.1f} ms  p99 {:.1f} ms  largest {:.1f} ms\n",
+             times.size(), bench::at_share(times, 0.5), bench::at_share(times, 0.99), bench::at_share(times, 1));
 }
 
 constexpr int kNodes = 1000, kGangNodes = 4;
@@ -144,9 +186,12 @@ void order_saves() {
 }  // namespace
 }  // namespace qm::autoscaler
 
-int main() {
+// interruptions_bench CONNINFO
+int main(int argc, char** argv) {
+  const std::string conninfo = argc > 1 ? argv[1] : "";
   qm::autoscaler::order_saves();
+  qm::autoscaler::queue_latency(conninfo);
   bool complete = true;
-  for (const int consumers : {1, 4, 16}) complete = qm::autoscaler::drain_queue(consumers) && complete;
+  for (const int consumers : {1, 4, 16}) complete = qm::autoscaler::drain_queue(conninfo, consumers) && complete;
   return complete ? 0 : 1;
 }

@@ -116,6 +116,7 @@ Status run_verb(Context& context, const LayoutsVerb& verb) {
 
 Status run_verb(Context& context, const ApplyVerb& verb) {
   QM_TRY(check_manifests(context, verb.allow_unknown, Workloads::kRefused));
+  if (!verb.replace) QM_TRY(check_replaced(context, verb.dry_run));
   const std::string id = verb.request_id.empty() ? fresh_id() : verb.request_id;
   pb::ApplyResponse all;
   for (std::size_t i = 0; i < context.manifests.size(); ++i) {

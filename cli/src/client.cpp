@@ -218,6 +218,12 @@ Result<pb::ListClaimsResponse> Client::claims(const pb::ListClaimsRequest& r) {
 Result<pb::CapacityPlan> Client::plan(const pb::GetPlanRequest& r) {
   return impl_->call<pb::Capacity>("autoscaler", "plan", &pb::Capacity::Stub::GetPlan, r);
 }
+Result<pb::ExplainCapacityResponse> Client::explain_capacity(const pb::ExplainCapacityRequest& r) {
+  return impl_->call<pb::Capacity>("autoscaler", "capacity why", &pb::Capacity::Stub::ExplainCapacity, r);
+}
+Result<pb::SimulateCapacityResponse> Client::simulate_capacity(const pb::SimulateCapacityRequest& r) {
+  return impl_->call<pb::Capacity>("autoscaler", "capacity plan", &pb::Capacity::Stub::SimulateCapacity, r);
+}
 Result<pb::EvaluateScaleResponse> Client::scale(const pb::EvaluateScaleRequest& r) {
   return impl_->call<pb::Capacity>("autoscaler", "scale eval", &pb::Capacity::Stub::EvaluateScale, r);
 }

@@ -58,6 +58,8 @@ class Client {
   Result<pb::ListNodesResponse> nodes(const pb::ListNodesRequest& request);
   Result<pb::ListClaimsResponse> claims(const pb::ListClaimsRequest& request);
   Result<pb::CapacityPlan> plan(const pb::GetPlanRequest& request);
+  Result<pb::ExplainCapacityResponse> explain_capacity(const pb::ExplainCapacityRequest& request);
+  Result<pb::SimulateCapacityResponse> simulate_capacity(const pb::SimulateCapacityRequest& request);
   Result<pb::EvaluateScaleResponse> scale(const pb::EvaluateScaleRequest& request);
   Result<pb::QueryResponse> readings(const pb::QueryRequest& request);
   Result<pb::Statement> statement(const pb::GetStatementRequest& request);

@@ -1,6 +1,7 @@
 #pragma once
 #include "client.hpp"
 #include "options.hpp"
+#include "qm/base/json.hpp"
 #include "qm/cli/run.hpp"
 #include "qm/clock/clock.hpp"
 
@@ -23,6 +24,7 @@ struct Context {
   std::ostream& out;
   std::ostream& err;
   std::vector<Manifest> manifests;  ///< of apply, submit and admit, read before anything is sent
+  Endpoints endpoints = {};
 
   int code = kDone;  ///< the exit code of a successful invocation
 
@@ -34,6 +36,10 @@ enum class Workloads : std::uint8_t { kRead, kRefused };
 /// Refuses manifests with errors, each with its file and line, before anything is sent. Unknown fields are refused
 /// too, or reported with a warning if they are allowed.
 Status check_manifests(const Context& context, bool allow_unknown, Workloads workloads);  // admit.cpp
+
+/// Refuses manifests with objects that admission has with other content, and prints the difference to `err`; with
+/// `dry_run` it only prints.
+Status check_replaced(const Context& context, bool dry_run);  // replaced.cpp
 
 /// The verbs, one function each. They fail with the service's refusal, or with kInternal if its answer is wrong.
 Status run_verb(Context& context, const ApplyVerb& verb);  // change.cpp
@@ -59,7 +65,12 @@ Status run_verb(Context& context, const ClusterVerb& verb);
 Status run_verb(Context& context, const DefragVerb& verb);
 Status run_verb(Context& context, const ClaimsVerb& verb);
 Status run_verb(Context& context, const PlanVerb& verb);
-Status run_verb(Context& context, const ScaleVerb& verb);      // scale.cpp
+Status run_verb(Context& context, const ScaleVerb& verb);  // scale.cpp
+/// Appends the context's manifests to the change, with the name of their file.
+void add_manifests(const Context& context, pb::SimulateCapacityRequest& change);  // capacity_plan.cpp
+Status run_verb(Context& context, const CapacityVerb& verb);
+Status run_verb(Context& context, const HistoryVerb& verb);    // capacity_history.cpp
+Status run_verb(Context& context, const ScaleFilesVerb& verb);
 Status run_verb(Context& context, const PreflightVerb& verb);  // preflight.cpp
 Status run_verb(Context& context, const NodeVerb& verb);
 Status run_verb(Context& context, const RecommendVerb& verb);  // recommend.cpp
@@ -68,5 +79,14 @@ Status run_verb(Context& context, const EventsVerb& verb);
 Status run_verb(Context& context, const ReportVerb& verb);  // cost.cpp
 Status run_verb(Context& context, const PricesVerb& verb);
 Status run_verb(Context& context, const ImportVerb& verb);  // import.cpp
+Status run_verb(Context& context, const ChaosVerb& verb);   // chaos.cpp
+Status run_verb(Context& context, const PoolVerb& verb);    // pools.cpp
+Status run_verb(Context& context, const LintVerb& verb);
+Status run_verb(Context& context, const InstancesVerb& verb);
+
+/// Prints manifests: YAML documents to apply, or a List as JSON.
+void print_manifests(const Context& context, const std::vector<Json>& objects);  // preset.cpp
+/// NodePools for spot capacity first and on-demand capacity last.
+std::vector<Json> tiered_pools(const std::string& node_class);
 
 }  // namespace qm::cli

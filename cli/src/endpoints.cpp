@@ -60,6 +60,7 @@ Result<Endpoints> read_endpoints(const std::string& file) {
   }
   if (const auto& clock = (*json)["clock"].string(); !clock.empty())
     out.clock = clock == "system" || clock.starts_with("scaled:") ? clock : "scaled:" + clock;
+  out.fleet = (*json)["fleet"].string();
   return out;
 }
 

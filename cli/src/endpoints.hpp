@@ -10,11 +10,12 @@ namespace qm::cli {
 
 /// The addresses of the services: {"admission": "host:port", "placement": .., "autoscaler": .., "telemetry": ..,
 /// "cost": ..}. "clock" is the setting or the path of the clock of a simulated suite; without it the system clock is
-/// used. Other members are ignored.
+/// used. "fleet" is the URL of the controls of a simulated fleet. Other members are ignored.
 struct Endpoints {
   std::string file;
   std::map<std::string, std::string> services;
   std::string clock = "system";
+  std::string fleet;  ///< empty = the nodes are not simulated
 
   /// Fails: kInvalid names the file and the missing member.
   [[nodiscard]] Result<std::string> address(const std::string& service) const;

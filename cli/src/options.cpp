@@ -1,6 +1,7 @@
-// The command line: the only file that uses CLI11.
+// The command line: with capacity_options.cpp the only file that uses CLI11.
 #include "options.hpp"
 
+#include "capacity_options.hpp"
 #include "qm/base/option_range.hpp"
 #include "qm/cli/run.hpp"
 #include "qm/config/manifest.hpp"
@@ -95,7 +96,9 @@ class Reader {
     import_verbs();
     workload_verbs();
     fleet_verbs();
+    capacity_verbs();
     cluster_verbs();
+    pool_verbs();
     advice_verbs();
     cost_verbs();
   }
@@ -178,10 +181,11 @@ class Reader {
 
   void change_verbs() {
     auto* apply = verb("apply", "apply queues, cohorts, flavors and priority classes", [this] {
-      return Verb(ApplyVerb{files_, dry_run_, request_id_, allow_unknown_});
+      return Verb(ApplyVerb{files_, dry_run_, request_id_, allow_unknown_, replace_});
     });
     apply->add_option("-f,--file", files_, "YAML or JSON file, folder, or - (repeatable)")->required();
-    apply->add_flag("--dry-run", dry_run_, "check, change nothing");
+    apply->add_flag("--dry-run", dry_run_, "check and show what would be replaced, change nothing");
+    apply->add_flag("--replace", replace_, "replace objects that exist with other content");
     allow_unknown(apply);
     request_id(apply);
 
@@ -364,8 +368,11 @@ class Reader {
     claims->add_option("--state", state_, one_of<pb::InstanceState>());
     verb("plan", "pending launches: instances, for which workloads, and what prevents others",
          [] { return Verb(PlanVerb{}); });
+    chaos_verb();
     auto* scale =
         verb("scale", "eval: replicas that HorizontalPodAutoscalers and ScaledObjects ask for, and why", [this] {
+          if (!files_.empty()) return scale_files_verb();
+          if (!pairs_.empty() || count_ != 0) refuse("--value and --replicas are assumptions about -f FILE");
           const auto slash = name_.find('/');
           const bool both = slash != std::string::npos;
           return Verb(ScaleVerb{both ? name_.substr(0, slash) : ns_, both ? name_.substr(slash + 1) : name_});
@@ -373,6 +380,12 @@ class Reader {
     scale->add_option("action", what_, "eval")->required()->check(CLI::IsMember({"eval"}));
     scale->add_option("name", name_, "NAME or NAMESPACE/NAME of a workload or a scaler (default: all)");
     scale->add_option("-n,--namespace", ns_, "only this namespace");
+    scale->add_option(
+        "-f,--file", files_,
+        "HorizontalPodAutoscalers and InferenceServices to evaluate at an assumed load, without a service");
+    scale->add_option("--value", pairs_, "with -f: a metric and its assumed value, gpu_utilization=92 (repeatable)");
+    ranged(scale->add_option("--replicas", count_, "with -f: ready replicas (default: the minimum)"),
+           OptionRange<std::int64_t>(1, kMostPods, "replicas"));
     auto* top = verb("top", "latest sample of each GPU", [this] { return Verb(TopVerb{node_, ns_}); });
     top->add_option("--node", node_, "only this node");
     top->add_option("-n,--namespace", ns_, "only GPUs of this namespace's pods");
@@ -386,11 +399,63 @@ class Reader {
     ranged(events->add_option("--count", count_, "end after so many"), at_least<std::int64_t>(1));
   }
 
+  void capacity_verbs() {
+    auto* capacity = verb("capacity", "why, plan, simulate: what is launched and at which price, candidates, what-if",
+                          [this] { return capacity_.verb(); });
+    capacity_.add_to(*capacity);
+  }
+
+  CLI::Option* kube(CLI::App* sub) {
+    return sub->add_option("--kube", kube_,
+                           "cluster: kubeconfig[:PATH][#CONTEXT] or an address; that of kubectl if not set");
+  }
+
+  void pool_verbs() {
+    auto* pool = verb("pool", "NodePools: what they allow and cost at most, as a table or a diagram; preset tiered",
+                      [this] { return pool_verb(); });
+    pool->add_option("action", what_, "show, diagram or preset")
+        ->required()
+        ->check(CLI::IsMember({"show", "diagram", "preset"}));
+    pool->add_option("name", name_, "show: only this NodePool; preset: tiered (spot first, on-demand last)");
+    auto* files = pool->add_option("-f,--file", files_, "NodePools and EC2NodeClasses instead of those of the cluster");
+    kube(pool)->excludes(files);
+    pool->add_option("--node-class", node_class_, "preset: the EC2NodeClass of the pools")->capture_default_str();
+    auto* lint = verb(
+        "lint", "NodePools, workloads and scalers that do not do what is meant; exit code 2 if there are any", [this] {
+          return Verb(LintVerb{files_, kube_});
+        });
+    auto* linted = lint->add_option("-f,--file", files_, "objects to lint together instead of those of the cluster");
+    kube(lint)->excludes(linted);
+    auto* instances =
+        verb("instances", "instance types of the catalog: GPUs, their memory, and the price on demand", [this] {
+          return Verb(InstancesVerb{type_, model_});
+        });
+    instances->add_option("--type", type_, "only this instance type");
+    instances->add_option("--gpu", model_, "only this GPU, by its name in node labels, such as a10g");
+  }
+
+  Verb scale_files_verb() {
+    if (!name_.empty() || !ns_.empty()) refuse("with -f the objects of the files are evaluated: remove the name");
+    ScaleFilesVerb out{files_, {}, count_};
+    for (const auto& [name, text] : pairs("--value", pairs_)) {
+      const auto value = Quantity::parse(text);
+      if (!value || value->negative()) refuse(fmt::format("--value: '{}' of {} is not a number from 0", text, name));
+      constexpr double kMilli = 1000;
+      out.values[name] = static_cast<double>(value->milli()) / kMilli;
+    }
+    return out;
+  }
+
+  Verb pool_verb() {
+    PoolVerb out{.name = name_, .files = files_, .kube = kube_, .node_class = node_class_};
+    if (what_ == "diagram") out.action = PoolVerb::Action::kDiagram;
+    if (what_ == "preset") out.action = PoolVerb::Action::kPreset;
+    if (what_ == "preset" && name_ != "tiered") refuse("pool preset: the preset is tiered");
+    if (what_ == "diagram" && !name_.empty()) refuse("pool diagram draws all NodePools; remove the name");
+    return out;
+  }
+
   void cluster_verbs() {
-    const auto kube = [this](CLI::App* sub) {
-      sub->add_option("--kube", kube_,
-                      "cluster: kubeconfig[:PATH][#CONTEXT] or an address; that of kubectl if not set");
-    };
     auto* preflight =
         verb("preflight", "whether a cluster has what GPUs need; exit code 2 if a requirement is missing", [this] {
           return Verb(PreflightVerb{kube_, operator_values_, nccl_});
@@ -467,6 +532,38 @@ class Reader {
     return out;
   }
 
+  void chaos_verb() {
+    auto* chaos = verb(
+        "chaos", "drills on a simulated fleet: spot-interrupt, node-kill; exit code 1 if not all recovers", [this] {
+          ChaosVerb out = chaos_;
+          out.what = what_;
+          out.node = node_;
+          out.notice = parse_time("--notice", notice_);
+          out.within = parse_time("--within", within_);
+          if (out.what == "spot-interrupt" && out.node.empty())
+            refuse("--node is not set: name the spot node to interrupt");
+          if (out.what == "spot-interrupt" && !out.cron.empty()) refuse("--cron is for node-kill");
+          return Verb(std::move(out));
+        });
+    chaos->add_option("action", what_, "spot-interrupt or node-kill")
+        ->required()
+        ->check(CLI::IsMember({"spot-interrupt", "node-kill"}));
+    chaos->add_option("--node", node_, "node; for node-kill by default one that runs pods");
+    chaos->add_option("--notice", notice_, "time from the spot notice to the end of the instance")
+        ->capture_default_str();
+    chaos->add_option("--cron", chaos_.cron,
+                      "of node-kill: instants as a crontab line in UTC, such as \"0 10 * * FRI\"");
+    ranged(chaos->add_option("--times", chaos_.times, "instants of the line"),
+           OptionRange<std::int64_t>(1, 1000, "times"))
+        ->capture_default_str();
+    ranged(chaos->add_option("--speed", chaos_.speed, "factor of the simulated clock until each instant"),
+           OptionRange<double>(1, 100'000, "seconds in a second"));
+    chaos->add_option("--within", within_, "simulated time in which all must have recovered")->capture_default_str();
+    chaos->add_option("--fleet", chaos_.fleet, "URL of the fleet's controls, instead of that in the endpoints file");
+    chaos->add_option("--report", chaos_.report, "file for the report, JSON");
+    chaos->add_flag("--allow-real-time", chaos_.allow_real_time, "also if the suite runs in real time");
+  }
+
   Verb submit_verb() {
     SubmitVerb out;
     out.request_id = request_id_;
@@ -511,12 +608,16 @@ class Reader {
   std::vector<std::string> files_, models_, pairs_, selectors_, sets_;
   std::vector<std::string> deleted_;
   DefragVerb defrag_;
+  CapacityFlags capacity_;
+  ChaosVerb chaos_;
+  std::string notice_ = "2m", within_ = "1h";
   std::string name_, what_ = "workloads", spec_name_, ns_, queue_, team_, phase_, priority_class_, cpu_, memory_,
                      runtime_, reason_, request_id_, state_, node_, topic_, key_, period_, type_, kube_,
                      operator_values_, nccl_, check_, message_, retry_after_, model_, table_;
-  std::string flavor_ = "gpu", resource_ = std::string(words::kGpuResource);
+  std::string flavor_ = "gpu", node_class_ = "default", resource_ = std::string(words::kGpuResource);
   std::int64_t pods_ = 0, gpus_ = 0, count_ = 0, tenants_ = 1;
-  bool allow_unknown_ = false, dry_run_ = false, checkpoints_ = false, follow_ = false, production_ = false;
+  bool allow_unknown_ = false, dry_run_ = false, checkpoints_ = false, follow_ = false, production_ = false,
+       replace_ = false;
 };
 
 }  // namespace

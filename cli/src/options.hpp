@@ -32,6 +32,7 @@ struct ApplyVerb {
   bool dry_run = false;
   std::string request_id;  ///< empty = a new id
   bool allow_unknown = false;
+  bool replace = false;  ///< objects that exist with other content too
 };
 struct SubmitVerb {
   static constexpr const char* kService = "admission";
@@ -129,6 +130,23 @@ struct PresetVerb {
   std::string model, flavor, resource;
   std::vector<std::pair<std::string, std::int64_t>> teams;  ///< with their GPUs, in the given order
 };
+struct PoolVerb {
+  static constexpr const char* kService = nullptr;
+  enum class Action { kShow, kDiagram, kPreset } action = Action::kShow;
+  std::string name;                ///< of show: one NodePool; empty = all
+  std::vector<std::string> files;  ///< empty = the cluster
+  std::string kube;                ///< as kube::find_server accepts it
+  std::string node_class;          ///< of preset
+};
+struct LintVerb {
+  static constexpr const char* kService = nullptr;
+  std::vector<std::string> files;  ///< empty = the cluster
+  std::string kube;
+};
+struct InstancesVerb {
+  static constexpr const char* kService = nullptr;
+  std::string instance_type, gpu;  ///< empty = any
+};
 struct QueuesVerb {
   static constexpr const char* kService = "admission";
 };
@@ -165,9 +183,40 @@ struct ClaimsVerb {
 struct PlanVerb {
   static constexpr const char* kService = "autoscaler";
 };
+struct ChaosVerb {  ///< chaos spot-interrupt, chaos node-kill
+  static constexpr const char* kService = "admission";
+  std::string what, node;        ///< node: empty = one that runs pods, of node-kill
+  Duration notice{0};            ///< of spot-interrupt
+  std::string cron;              ///< of node-kill; empty = now
+  std::int64_t times = 1;        ///< instants of the cron line
+  double speed = 0;              ///< factor of the simulated clock until each instant; 0 = unchanged
+  Duration within{0};            ///< domain time for the recovery
+  std::string fleet, report;     ///< URL of the controls; file
+  bool allow_real_time = false;  ///< also if the suite does not run on a simulated clock
+};
 struct ScaleVerb {  ///< scale eval
   static constexpr const char* kService = "autoscaler";
   std::string ns, name;  ///< of a target or a scaler; empty = all
+};
+struct CapacityVerb {  ///< capacity why, plan and simulate
+  static constexpr const char* kService = "autoscaler";
+  enum class Action { kWhy, kPlan, kSimulate } action = Action::kPlan;
+  pb::ExplainCapacityRequest why;
+  pb::SimulateCapacityRequest change;  ///< without the manifests of `files`
+  std::vector<std::string> files;      ///< NodePools
+};
+struct HistoryVerb {  ///< capacity simulate over a recorded journal
+  static constexpr const char* kService = nullptr;
+  std::string journal, shard = "default";  ///< connection string of the database
+  pb::SimulateCapacityRequest change;      ///< without the manifests of `files`
+  std::vector<std::string> files, sets;    ///< NodePools; settings of the service
+  std::int64_t demand_percent = 100;
+};
+struct ScaleFilesVerb {  ///< scale eval of manifests, at an assumed load
+  static constexpr const char* kService = nullptr;
+  std::vector<std::string> files;
+  std::map<std::string, double> values;  ///< by metric
+  std::int64_t replicas = 0;             ///< 0 = the minimum of each scaler
 };
 struct ReportVerb {
   static constexpr const char* kService = "cost";
@@ -183,11 +232,12 @@ struct EventsVerb {
   std::int64_t count = 0;  ///< ends after this number of lines; 0 = never
 };
 
-using Verb =
-    std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb, WhatIfVerb,
-                 CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb, RecommendVerb, ClaimsVerb,
-                 PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb, NodeVerb, ActiveVerb, CheckVerb,
-                 QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb, ImportVerb, ScaleVerb>;
+using Verb = std::variant<ApplyVerb, SubmitVerb, AdmitVerb, ListVerb, GetVerb, DescribeVerb, WhyVerb, WhenVerb,
+                          WhatIfVerb, CancelVerb, QueuesVerb, BudgetVerb, TopVerb, NodesVerb, LayoutsVerb,
+                          RecommendVerb, ClaimsVerb, PlanVerb, ReportVerb, PricesVerb, EventsVerb, PreflightVerb,
+                          NodeVerb, ActiveVerb, CheckVerb, QueueVerb, ClassesVerb, PresetVerb, ClusterVerb, DefragVerb,
+                          ImportVerb, ScaleVerb, CapacityVerb, HistoryVerb, PoolVerb, LintVerb, InstancesVerb,
+                          ScaleFilesVerb, ChaosVerb>;
 
 struct Options {
   std::string endpoints;

@@ -5,6 +5,7 @@
 #include "yaml.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <ostream>
 
@@ -12,6 +13,7 @@ namespace qm::cli {
 namespace {
 
 constexpr const char* kTeam = "quartermaster.dev/team";
+constexpr const char* kGpu = "nvidia.com/gpu";
 
 Json object(const char* api_version, const char* kind, const std::string& name, const std::string& ns = {}) {
   Json metadata = Json::object({{"name", name}});
@@ -66,6 +68,10 @@ std::vector<Json> centralized(const PresetVerb& verb) {
   return out;
 }
 
+Json node_class_ref(const std::string& name) {
+  return Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", name}});
+}
+
 /// Each team has its own nodes, which run no pods of other teams, and administers them.
 std::vector<Json> decentralized(const PresetVerb& verb) {
   std::vector<Json> out;
@@ -89,25 +95,58 @@ std::vector<Json> decentralized(const PresetVerb& verb) {
     spec.set("requirements", Json::array({Json::object({{"key", "karpenter.k8s.aws/instance-gpu-count"},
                                                         {"operator", "Gt"},
                                                         {"values", Json::array({Json("0")})}})}));
-    spec.set("nodeClassRef",
-             Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", "default"}}));
+    spec.set("nodeClassRef", node_class_ref("default"));
     pool.set("spec").set("limits").set(verb.resource, std::to_string(gpus));
     out.push_back(std::move(pool));
   }
   return out;
 }
 
+/// A tier of the preset: where it is in the order, and what it may launch.
+struct Tier {
+  const char *name, *capacity_type, *gpu;
+  std::int64_t weight, gpus;
+};
+constexpr std::array<Tier, 3> kTiers{{{"gpu-tier1-g5-spot", "spot", "a10g", 100, 20},
+                                      {"gpu-tier2-g4dn-spot", "spot", "t4", 50, 20},
+                                      {"gpu-tier3-g5-ondemand", "on-demand", "a10g", 10, 10}}};
+
+Json requirement(const char* key, const char* value) {
+  return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({Json(value)})}});
+}
+
 }  // namespace
 
-Status run_verb(Context& context, const PresetVerb& verb) {
-  const auto objects = verb.model == "centralized" ? centralized(verb) : decentralized(verb);
+std::vector<Json> tiered_pools(const std::string& node_class) {
+  std::vector<Json> out;
+  for (const Tier& tier : kTiers) {
+    auto pool = object("karpenter.sh/v1", "NodePool", tier.name);
+    auto& spec = pool.set("spec");
+    auto& node = spec.set("template").set("spec");
+    node.set("requirements", Json::array({requirement("karpenter.sh/capacity-type", tier.capacity_type),
+                                          requirement("karpenter.k8s.aws/instance-gpu-name", tier.gpu),
+                                          requirement("karpenter.k8s.aws/instance-category", "g")}));
+    node.set("taints", Json::array({Json::object({{"key", kGpu}, {"value", "true"}, {"effect", "NoSchedule"}})}));
+    node.set("nodeClassRef", node_class_ref(node_class));
+    spec.set("weight", tier.weight);
+    spec.set("limits").set(kGpu, std::to_string(tier.gpus));
+    out.push_back(std::move(pool));
+  }
+  return out;
+}
+
+void print_manifests(const Context& context, const std::vector<Json>& objects) {
   if (context.format == Format::kJson) {
     Json items = Json::array();
     for (const auto& one : objects) items.push_back(one);
     print(context, Json::object({{"apiVersion", "v1"}, {"kind", "List"}}).set("items", std::move(items)));
-    return {};
+    return;
   }
   for (const auto& one : objects) context.out << "---\n" << to_yaml(one);
+}
+
+Status run_verb(Context& context, const PresetVerb& verb) {
+  print_manifests(context, verb.model == "centralized" ? centralized(verb) : decentralized(verb));
   return {};
 }
 

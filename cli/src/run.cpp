@@ -93,6 +93,11 @@ std::vector<std::string> files_of(const Verb& verb) {
   if (const auto* layouts = std::get_if<LayoutsVerb>(&verb)) return layouts->files;
   if (const auto* what_if = std::get_if<WhatIfVerb>(&verb)) return what_if->files;
   if (const auto* admit = std::get_if<AdmitVerb>(&verb)) return admit->files;
+  if (const auto* capacity = std::get_if<CapacityVerb>(&verb)) return capacity->files;
+  if (const auto* history = std::get_if<HistoryVerb>(&verb)) return history->files;
+  if (const auto* pool = std::get_if<PoolVerb>(&verb)) return pool->files;
+  if (const auto* scale = std::get_if<ScaleFilesVerb>(&verb)) return scale->files;
+  if (const auto* lint = std::get_if<LintVerb>(&verb)) return lint->files;
   if (const auto* import = std::get_if<ImportVerb>(&verb)) return import->files;
   if (const auto* preflight = std::get_if<PreflightVerb>(&verb);
       preflight != nullptr && !preflight->operator_values.empty())
@@ -127,7 +132,7 @@ int run(const std::vector<std::string>& args, Streams streams, const std::stop_t
 
   Client client({*endpoints, options->timeout, stop, &streams.err, options->security});
   const auto clock = endpoints->open_clock();
-  Context context{client, *clock, options->format, streams.out, streams.err, std::move(*manifests)};
+  Context context{client, *clock, options->format, streams.out, streams.err, std::move(*manifests), *endpoints};
   const auto done = std::visit([&](const auto& verb) { return run_verb(context, verb); }, options->verb);
   streams.out.flush();
   if (!done) return complain(streams.err, done.error(), code_of(done.error()));

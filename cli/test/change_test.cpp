@@ -184,6 +184,49 @@ TEST_F(Changes, ApplySendsEachFileWithItsNameAndAnIdOfItsOwn) {
   EXPECT_TRUE(suite.state.applied[0].dry_run());
 }
 
+// S-214: an object of the same name with other content is shown as a difference, and needs --replace.
+TEST_F(Changes, ApplyReplacesOnlyWithConsent) {
+  auto& kept = suite.state.objects.emplace_back();
+  kept.set_kind("ClusterQueue");
+  kept.set_name("research");
+  Json content = config::load_text(kQueue, "queue.yaml").objects.at(0).document.content;
+  content.set("metadata").set("uid", "u").set("resourceVersion", "7");
+  kept.set_manifest(content.dump());
+  const auto file = suite.file("queue.yaml", kQueue);
+  EXPECT_EQ(qmctl(suite, {"apply", "-f", file}).code, kDone) << "equal but for what an API server adds";
+  content.set("spec").set("stopPolicy", "Hold");
+  kept.set_manifest(content.dump());
+  suite.state.applied.clear();
+  const auto refused = qmctl(suite, {"apply", "-f", file});
+  EXPECT_EQ(refused.code, kFailed);
+  EXPECT_TRUE(suite.state.applied.empty()) << "nothing was sent";
+  EXPECT_EQ(refused.err, file + ":1: ClusterQueue research exists with other content\n" +
+                             "  -   stopPolicy: Hold\n"
+                             "qmctl: 1 of 1 objects would be replaced; nothing was applied\n"
+                             "  remedy: compare the lines above, then pass --replace, or use another name\n");
+  const auto shown = qmctl(suite, {"apply", "-f", file, "--dry-run"});
+  EXPECT_EQ(shown.code, kDone);
+  EXPECT_NE(shown.err.find("  -   stopPolicy: Hold\n"), std::string::npos) << shown.err;
+  EXPECT_EQ(suite.state.applied.size(), 1U);
+  const auto replaced = qmctl(suite, {"apply", "-f", file, "--replace"});
+  EXPECT_EQ(replaced.code, kDone) << replaced.err;
+  EXPECT_EQ(replaced.out, "ClusterQueue/research applied\n");
+  EXPECT_EQ(suite.state.applied.size(), 2U);
+}
+
+// S-214: two files of one call with the same name are such a case too.
+TEST_F(Changes, ApplyOfOneNameTwiceNeedsConsent) {
+  std::string other = kQueue;
+  other.insert(other.find("}\n", other.find("spec:")), ", stopPolicy: Hold");
+  const auto one = suite.file("1.yaml", kQueue), two = suite.file("2.yaml", other);
+  const auto refused = qmctl(suite, {"apply", "-f", one, "-f", two});
+  EXPECT_EQ(refused.code, kFailed) << refused.err;
+  EXPECT_NE(refused.err.find(two + ":1: ClusterQueue research exists with other content\n  +   stopPolicy: Hold\n"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_TRUE(suite.state.applied.empty());
+}
+
 TEST_F(Changes, EveryFileHasAnIdThatTheServiceTakesHoweverLongTheCallsIs) {
   const auto one = suite.file("1.yaml", kQueue), two = suite.file("2.yaml", kQueue),
              three = suite.file("3.yaml", kQueue);

@@ -281,6 +281,22 @@ class FakeCapacity final : public pb::Capacity::Service {
       return {};
     });
   }
+  grpc::Status ExplainCapacity(grpc::ServerContext*, const pb::ExplainCapacityRequest* q,
+                               pb::ExplainCapacityResponse* a) override {
+    return with(state_, [&]() -> Status {
+      state_.capacity_request = *q;
+      *a = state_.capacity;
+      return {};
+    });
+  }
+  grpc::Status SimulateCapacity(grpc::ServerContext*, const pb::SimulateCapacityRequest* q,
+                                pb::SimulateCapacityResponse* a) override {
+    return with(state_, [&]() -> Status {
+      state_.simulation_request = *q;
+      *a = state_.simulation;
+      return {};
+    });
+  }
   grpc::Status ListClaims(grpc::ServerContext*, const pb::ListClaimsRequest* q, pb::ListClaimsResponse* a) override {
     return with(state_, [&]() -> Status {
       std::vector<pb::InstanceEvent> some;

@@ -48,6 +48,10 @@ struct FakeState {
   pb::CapacityPlan plan;
   pb::EvaluateScaleResponse scale;
   pb::EvaluateScaleRequest scale_request;  ///< as received
+  pb::ExplainCapacityResponse capacity;
+  pb::ExplainCapacityRequest capacity_request;  ///< as received
+  pb::SimulateCapacityResponse simulation;
+  pb::SimulateCapacityRequest simulation_request;  ///< as received
   pb::Statement statement;
   std::vector<pb::Price> prices;
   int page = 2;

@@ -116,6 +116,9 @@ std::vector<Case> cases() {
       {{"what-if", "--delete", "ClusterQueue/spare"},
        {{"WORKLOAD", "QUEUE", "WHAT", "BEFORE", "AFTER", "WHY"}},
        {{"WORKLOAD", {"namespace", "name"}}}},
+      {{"instances"},
+       {{"INSTANCE-TYPE", "GPU", "GPU-COUNT", "GPU-MEMORY-GB", "GPU-MEMORY-EACH-GB", "VCPU", "MEMORY", "USD/HOUR"}},
+       {{"MEMORY", {"memoryMib"}}, {"USD/HOUR", {"usdPerHour"}}}},
       {{"queues"},
        {{"NAME", "COHORT", "STATE", "PENDING", "ADMITTED", "RESOURCE", "USED", "NOMINAL", "BORROWED"}},
        {{"RESOURCE", {"nominal"}}, {"USED", {"used"}}, {"NOMINAL", {"nominal"}}, {"BORROWED", {"borrowed"}}}},
@@ -190,20 +193,24 @@ std::vector<Case> cases() {
 
 /// Verbs without a table, and why their words cannot differ.
 const std::set<std::size_t> kNoTable = {
-    Verb(ApplyVerb{}).index(),      // names of objects
-    Verb(SubmitVerb{}).index(),     // the name of the Job
-    Verb(AdmitVerb{}).index(),      // findings, with the texts of the JSON
-    Verb(WhyVerb{}).index(),        // codes and messages of the JSON
-    Verb(WhenVerb{}).index(),       // instants
-    Verb(CancelVerb{}).index(),     // a phase: Sentences below
-    Verb(ActiveVerb{}).index(),     // a phase: Sentences below
-    Verb(CheckVerb{}).index(),      // a phase: Sentences below
-    Verb(EventsVerb{}).index(),     // the summary is one field
-    Verb(PreflightVerb{}).index(),  // id and outcome as in the JSON
-    Verb(NodeVerb{}).index(),       // the same
-    Verb(QueueVerb{}).index(),      // a manifest
-    Verb(PresetVerb{}).index(),     // manifests
-    Verb(ImportVerb{}).index(),     // manifests
+    Verb(ApplyVerb{}).index(),       // names of objects
+    Verb(SubmitVerb{}).index(),      // the name of the Job
+    Verb(AdmitVerb{}).index(),       // findings, with the texts of the JSON
+    Verb(WhyVerb{}).index(),         // codes and messages of the JSON
+    Verb(WhenVerb{}).index(),        // instants
+    Verb(CancelVerb{}).index(),      // a phase: Sentences below
+    Verb(ActiveVerb{}).index(),      // a phase: Sentences below
+    Verb(CheckVerb{}).index(),       // a phase: Sentences below
+    Verb(EventsVerb{}).index(),      // the summary is one field
+    Verb(ChaosVerb{}).index(),       // names and attempts
+    Verb(PreflightVerb{}).index(),   // id and outcome as in the JSON
+    Verb(NodeVerb{}).index(),        // the same
+    Verb(QueueVerb{}).index(),       // a manifest
+    Verb(PresetVerb{}).index(),      // manifests
+    Verb(ImportVerb{}).index(),      // manifests
+    Verb(PoolVerb{}).index(),        // texts and amounts of manifests
+    Verb(LintVerb{}).index(),        // findings, with the texts of the JSON
+    Verb(ScaleFilesVerb{}).index(),  // as scale eval
 };
 
 /// "GPU-MODEL" -> "gpuModel".

@@ -49,7 +49,8 @@ Sizes size_fleet(const Options& o, const trace::Window& w) {
     return {nodes - taken_back, taken_back, 64, std::int64_t{nodes} * 8 + 64};
   }
   const int total = o.nodes > 0 ? o.nodes : std::max(2, static_cast<int>(w.running_gpus() * 105 / 100 / 8) + 1);
-  const int spot = std::min(o.spot_nodes, total / 2);
+  const int reclaimed = (total * o.interrupt_percent + 99) / 100;
+  const int spot = std::max(std::min(o.spot_nodes, o.up ? total : total / 2), reclaimed);
   const std::int64_t burst = std::max<std::int64_t>(2, total / 8) * 8;
   return {total - spot, spot, burst, std::int64_t{total} * 8 + burst};
 }
@@ -58,6 +59,8 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
                        Progress& progress) {
   const auto begin = std::chrono::steady_clock::now();
   Submitter submitter(stack, window, "demo-" + std::to_string(::getpid()));
+  // A job that cannot save starts again at zero: the rule spot-checkpoint of the webhook keeps it from spot capacity.
+  if (o.interrupt_percent > 0) submitter.every_job_saves();
   QM_TRY(submitter.apply_queues(queue_manifests(window, sizes.quota_gpus)));
   progress.line(fmt::format("placing {} jobs that run when the hours begin ({} GPUs of {})", window.running.size(),
                             window.running_gpus(), (sizes.nodes + sizes.spot) * 8));
@@ -98,6 +101,7 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
 
   QM_TRY(judge(stack, submitter.acked(), testing::read_file(stack.history_file()), {start, end}, outcome));
   note_faults(faults, outcome);
+  if (o.interrupt_percent > 0) judge_interruption(outcome);
   outcome.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return outcome;
 }

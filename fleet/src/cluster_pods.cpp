@@ -372,7 +372,9 @@ Answered<Json> Cluster::checkpoint(const std::string& ns, const std::string& nam
   Json::Object fields = identity(*state);
   fields.insert(fields.end(), {{"step", step}, {"reason", order["reason"].string()}});
   world_.signal("checkpoint", std::move(fields));
-  return Json::object({{"step", step}, {"uri", uri}});
+  constexpr int kStateOfGpu = 30;  // 1 GiB of state for each GPU
+  return Json::object(
+      {{"step", step}, {"uri", uri}, {"bytes", static_cast<std::int64_t>(state->devices.size()) << kStateOfGpu}});
 }
 
 }  // namespace qm::fleet

@@ -99,7 +99,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
                                [&look] { look->poke(); },
                                chosen.groups,
                                chosen.groups.by_priority() ? &priorities : nullptr,
-                               keys ? &groups : nullptr});
+                               keys ? &groups : nullptr,
+                               autoscaler::engine_options(chosen).needs_node_pods()});
   autoscaler::CloudWatchOptions look_options;
   look_options.shard = settings.shard;
   look_options.ask = keys.has_value();
@@ -131,6 +132,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   metrics::Registry registry;
   rpc::export_host(registry, host, "autoscaler");
   autoscaler::export_metrics(registry, host);
+  cluster.export_metrics(registry);
   replica->end_standby();
   const auto api = autoscaler::make_api(host, *clock);
   QM_ASSIGN(const auto server_options, rpc::server_options(settings, "autoscaler", &registry, &host));

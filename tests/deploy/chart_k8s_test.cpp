@@ -421,7 +421,7 @@ TEST_F(Chart, InstallsUpgradesRollsBackAndUninstalls) {
   const kube::Resource hooks{"admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", false};
   auto registered = client().get(hooks, "", "quartermaster");
   ASSERT_TRUE(registered);
-  ASSERT_EQ((*registered)["webhooks"].size(), 8u);
+  ASSERT_EQ((*registered)["webhooks"].size(), 10u);
   for (Json& hook : registered->set("webhooks").items_mut()) hook.set("clientConfig").set("caBundle", first);
   ASSERT_TRUE(client().update(hooks, "", "quartermaster", *registered));
 

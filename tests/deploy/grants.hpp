@@ -14,8 +14,13 @@ struct Grant {
   std::string name;  ///< the only object that it applies to; empty: any
   auto operator<=>(const Grant&) const = default;
   [[nodiscard]] bool covers(const Installation::Call& call) const {
-    return component == call.component && verb == call.verb && group == call.group && resource == call.resource &&
-           (ns.empty() || ns == call.ns) && (name.empty() || name == call.name);
+    return component == call.component && verb == call.verb && (group == "*" || group == call.group) &&
+           covers_resource(call.resource) && (ns.empty() || ns == call.ns) && (name.empty() || name == call.name);
+  }
+  /// "*" is every resource, and "*/scale" the subresource of every one.
+  [[nodiscard]] bool covers_resource(const std::string& called) const {
+    if (resource == "*" || resource == called) return true;
+    return resource.starts_with("*/") && called.ends_with(resource.substr(1));
   }
   [[nodiscard]] std::string text() const {
     return component + ": " + verb + " " + resource + (group.empty() ? "" : "." + group) +

@@ -254,6 +254,50 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     qmctl({"cancel", path("wide")});
     qmctl({"cancel", path("wider")});
   }
+  /// A NodeOverlay, and CapacityBuffers by a PodTemplate and by each kind that can be scaled.
+  void overlays_and_buffers() {
+    apply(
+        "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {name: discount}\n"
+        "spec: {requirements: [{key: karpenter.sh/capacity-type, operator: In, values: [spot]}], priceAdjustment: \"-10%\"}\n");
+    expect_was("autoscaler", "patch", "nodeoverlays/status");
+    const std::string pods =
+        "metadata: {labels: {app: buffer}}, spec: {containers: [{name: main, image: a, "
+        "resources: {requests: {cpu: 1}}}]";
+    apply("apiVersion: v1\nkind: PodTemplate\nmetadata: {name: buffer}\ntemplate: {" + pods + "}}\n");
+    const auto scaled = [&](const char* version, const char* kind, const char* count, const char* restart) {
+      const bool job = std::string(kind) == "Job";
+      apply(fmt::format(
+          "apiVersion: {}\nkind: {}\nmetadata: {{name: buffer}}\nspec: {{{}: 0, {}template: {{{}{}}}}}}}\n", version,
+          kind, count, job ? "suspend: true, " : "selector: {matchLabels: {app: buffer}}, ", pods, restart));
+    };
+    scaled("apps/v1", "Deployment", "replicas", "");
+    scaled("apps/v1", "ReplicaSet", "replicas", "");
+    scaled("apps/v1", "StatefulSet", "replicas", "");
+    scaled("batch/v1", "Job", "parallelism", ", restartPolicy: Never");
+    const auto buffer = [&](const std::string& name, const std::string& source) {
+      apply(
+          fmt::format("apiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {{name: {}}}\n"
+                      "spec: {{replicas: 0, {}}}\n",
+                      name, source));
+    };
+    buffer("template", "podTemplateRef: {name: buffer}");
+    expect_was("autoscaler", "get", "podtemplates");
+    for (const auto& [group, kind, plural] :
+         {std::tuple("apps", "Deployment", "deployments"), std::tuple("apps", "ReplicaSet", "replicasets"),
+          std::tuple("apps", "StatefulSet", "statefulsets"), std::tuple("batch", "Job", "jobs")}) {
+      std::string name = kind;
+      std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      buffer(name, fmt::format("scalableRef: {{apiGroup: {}, kind: {}, name: buffer}}", group, kind));
+      expect_was("autoscaler", "get", plural);
+    }
+    expect_was("autoscaler", "patch", "capacitybuffers/status");
+    for (const char* kinds : {"nodeoverlays", "capacitybuffers,podtemplates,deployments,replicasets,statefulsets"}) {
+      const bool cluster = std::string(kinds) == "nodeoverlays";
+      std::vector<std::string> args{"delete", kinds, "--all", "--wait=false"};
+      if (!cluster) args.insert(args.end(), {"-n", suite().tenant()});
+      (void)suite().kubectl(args);
+    }
+  }
   void a_gpu_that_falls_off_the_bus() {
     EXPECT_TRUE(eventually([&] { return suite().all_ready("agent", 1); })) << suite().kubelet().logs("agent");
     suite().xid = 79;
@@ -277,6 +321,7 @@ TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   unadmitted_pod();
   a_volume_that_waits_for_its_pod();
   launches_and_refusals();
+  overlays_and_buffers();
   a_gpu_that_falls_off_the_bus();
   users();
   a_certificate_that_is_lost();  // last: for half a minute the other replica serves a certificate that no client trusts

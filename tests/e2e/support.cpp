@@ -182,6 +182,7 @@ Status Suite::submit(const JobAsk& ask, std::chrono::milliseconds timeout) {
   spec->set_kind("Job");
   spec->set_queue(ask.queue);
   spec->set_team(kNamespace);
+  spec->set_checkpoints(ask.saves);
   auto* set = spec->add_pod_sets();
   set->set_name("main");
   set->set_count(ask.pods);
@@ -541,6 +542,8 @@ Status Suite::clock(double factor) {
 }
 
 Result<Json> Suite::fleet_state() { return fleet("GET", "/fleet/state", Json()); }
+
+Result<Json> Suite::fault(const Json& fault) { return fleet("POST", "/fleet/faults", fault); }
 
 int Suite::count(const std::string& event, const std::string& job) {
   std::ifstream in(dir() + "/fleet/history.jsonl");

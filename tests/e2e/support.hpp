@@ -42,6 +42,7 @@ struct JobAsk {
   int pods = 1, gpus = 1;  ///< GPUs of each pod
   int run_s = 60;          ///< domain seconds
   std::string queue = "jobs";
+  bool saves = false;        ///< its ranks answer checkpoint orders
   std::string trace_parent;  ///< sent with the request if not empty
 };
 
@@ -114,6 +115,7 @@ class Suite {
   // The fleet.
   Status clock(double factor);
   Result<Json> fleet_state();
+  Result<Json> fault(const Json& fault);  ///< injects it; the answer names what it struck
   /// Counts events of one job in the fleet's history: "pod_start", "job_finish", ...
   int count(const std::string& event, const std::string& job);
 

@@ -61,6 +61,19 @@ void of_cyclonedx(const Json& component, Sums& out) {
   for (const Json& part : component["components"].items()) of_cyclonedx(part, out);
 }
 
+// Cron triggers name time zones of the IANA database, which the image has to bring.
+TEST_F(Sbom, TheAutoscalersImageHasTimeZonesOfKnownOrigin) {
+  const std::string folder = root() + "-autoscaler";
+  const Ran laid = sh(fmt::format("tools/image-root.sh {} {}", program("qm-autoscaler"), folder));
+  ASSERT_EQ(laid.code, 0) << laid.output;
+  EXPECT_EQ(testing::read_file(folder + "/usr/share/zoneinfo/Europe/Berlin").substr(0, 4), "TZif");
+  EXPECT_FALSE(std::filesystem::exists(root() + "/usr/share/zoneinfo")) << "another program needs none";
+  const Ran ran = sh(fmt::format("SOURCE_DATE_EPOCH=1800000000 tools/sbom.py {} qm-autoscaler 9.8.7", folder));
+  ASSERT_EQ(ran.code, 0) << ran.output;
+  const std::string bill = testing::read_file(folder + "/usr/share/sbom/qm-autoscaler.spdx.json");
+  EXPECT_NE(bill.find("pkg:deb/debian/tzdata@"), std::string::npos);
+}
+
 TEST_F(Sbom, ListsEveryFileWithChecksumAndPackage) {
   const Ran ran = write();
   ASSERT_EQ(ran.code, 0) << ran.output;

@@ -212,7 +212,7 @@ const std::map<std::string, std::set<std::string>> kFree = {
      {"binding", "quota", "kueue-configuration", "webhook-exclude", "webhook-own", "webhook-policy-file",
       "webhook-scheduler"}},
     {"qm-placement", {"binding", "isolate-workload-types", "mig-repartition", "quota", "topology"}},
-    {"qm-autoscaler", {"aws", "cluster-endpoint", "cluster-name", "scaling", "service-cidr"}},
+    {"qm-autoscaler", {"cluster-name", "scaling", "service-cidr"}},
     {"qm-telemetry", {}},
     {"qm-cost", {}},
     {"qm-agent", {"telemetry", "device-plugin-config"}}};

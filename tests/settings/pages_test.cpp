@@ -60,7 +60,9 @@ const ChartValues& chart_values(const std::string& program) {
         {"device-plugin-strict", "agent.devicePlugin.strict"},
         {"sysfs", "agent.nodeFacts"},
         {"kubelet-config", "agent.nodeFacts"},
-        {"model-cache", "agent.modelCache"}}}};
+        {"model-cache", "agent.modelCache"},
+        {"kubelet-pods", "agent.checkpoints.files"},
+        {"proc", "agent.checkpoints.signals"}}}};
   static const ChartValues none;
   const auto found = all.find(program);
   return found == all.end() ? none : found->second;

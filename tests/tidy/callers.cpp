@@ -68,7 +68,7 @@ bool is_public_header(const SourceFile& file) {
 }
 
 bool is_production(const SourceFile& file) {
-  static constexpr std::array kFolders = {"libs/", "services/", "agent/", "cli/", "fleet/", "demo/"};
+  static constexpr std::array kFolders = {"libs/", "services/", "agent/", "cli/", "fleet/", "demo/", "replay/"};
   static constexpr std::array kReplays = {"services/admission/vectors/", "services/admission/forecast_trace/",
                                           "services/placement/openb/"};
   return file.is_code() && !file.is_test() &&
@@ -178,8 +178,7 @@ const std::vector<Uncalled>& known_uncalled() {
         "set_server_now"},
        "the store in memory and its faults, for tests and the simulation"},
       {"libs/cloud/include/qm/cloud/aws.hpp",
-       {"create_fleet", "create_group", "create_launch_template", "delete_launch_template", "delete_message",
-        "describe_instance_types", "describe_launch_templates", "send_message"},
+       {"create_group", "delete_message", "describe_instance_types", "send_message"},
        "contract tests compare the simulated AWS with others by these calls"},
       {"libs/config/include/qm/config/manifest.hpp", {"typed_kinds"}, "tests compare the kinds with the CRDs"},
       {"libs/rpc/include/qm/rpc/rules.hpp",

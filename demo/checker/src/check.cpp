@@ -335,6 +335,7 @@ class Judge {
         if (s.kind == "node_lost" && c.empty()) c = "node_lost";
       }
     }
+    std::set<std::pair<std::string, std::int32_t>> counted;
     for (const auto& run : h_.pods) {
       if (run.stop_us < 0 || run.reason == "Succeeded") continue;
       const auto next = resumed.upper_bound({run.owner, run.attempt});
@@ -343,7 +344,12 @@ class Judge {
       const std::int64_t again = std::max<std::int64_t>(0, run.stop_step - next->second);
       std::string why = cause[{run.owner, run.attempt}];
       if (why.empty()) why = "preempted";
-      out_.lost_gpu_hours[why] += static_cast<double>(again) * static_cast<double>(run.devices.size()) / 3600.0;
+      const double step = static_cast<double>(run.devices.size()) / 3600.0;  // GPU-hours
+      out_.lost_gpu_hours[why] += static_cast<double>(again) * step;
+      Interruptions& of = out_.interrupted[why];
+      of.attempts += counted.insert({run.owner, run.attempt}).second ? 1 : 0;
+      of.lost_gpu_hours += static_cast<double>(again) * step;
+      of.from_zero_gpu_hours += static_cast<double>(run.stop_step) * step;
     }
   }
 
@@ -367,7 +373,11 @@ Report check(const History& history, const Prices& prices, const Inputs& inputs)
 }
 
 Json Report::to_json() const {
-  Json teams = Json::object(), lost_hours = Json::object(), broken = Json::array();
+  Json teams = Json::object(), lost_hours = Json::object(), interruptions = Json::object(), broken = Json::array();
+  for (const auto& [cause, of] : interrupted)
+    interruptions.set(cause, Json::object({{"attempts", of.attempts},
+                                           {"lost_gpu_hours", of.lost_gpu_hours},
+                                           {"from_zero_gpu_hours", of.from_zero_gpu_hours}}));
   for (const auto& [team, p] : wait_by_team) teams.set(team, checker::to_json(p));
   for (const auto& [cause, hours] : lost_gpu_hours) lost_hours.set(cause, hours);
   for (const auto& v : violations) broken.push_back(Json::object({{"law", v.law}, {"text", v.text}}));
@@ -390,6 +400,7 @@ Json Report::to_json() const {
                        {"wait_by_team", std::move(teams)},
                        {"turnaround", checker::to_json(turnaround)},
                        {"lost_gpu_hours", std::move(lost_hours)},
+                       {"interrupted", std::move(interruptions)},
                        {"instances", instances},
                        {"violations", std::move(broken)}});
 }

@@ -56,6 +56,9 @@ TEST(Checker, FindsNothingInAGoodHistory) {
   EXPECT_EQ(r.running + r.waiting + r.cancelled + r.failed, 0);
   // i-1: 360 s at 98.32 $/h = 9.832 $; i-2: 120 s at 36.5 $/h = 1.216666666 $ (floor).
   EXPECT_EQ(r.provider_nano_usd, 9'832'000'000 + 1'216'666'666);
+  EXPECT_EQ(r.interrupted.at("spot").attempts, 1);
+  EXPECT_DOUBLE_EQ(r.interrupted.at("spot").lost_gpu_hours, 2 * 20 / 3600.0);
+  EXPECT_DOUBLE_EQ(r.interrupted.at("spot").from_zero_gpu_hours, 2 * 100 / 3600.0);
   EXPECT_EQ(r.wait.n, 2);
   EXPECT_DOUBLE_EQ(r.wait_by_team.at("speech").p50, 10);  // until the last rank runs
   EXPECT_DOUBLE_EQ(r.wait_by_team.at("vision").p50, 8);

@@ -5,7 +5,8 @@
 
 namespace qm::demo {
 
-FaultPlan::FaultPlan(Stack& stack, const Options& o, Instant start, Duration length) : stack_(stack) {
+FaultPlan::FaultPlan(Stack& stack, const Options& o, Instant start, Duration length)
+    : stack_(stack), interrupt_percent_(o.interrupt_percent) {
   if (!o.faults) return;
   if (stack.real() != nullptr) {
     plan_for_real(start, length);
@@ -102,6 +103,17 @@ std::string FaultPlan::kill(const std::string& service) {
   return text;
 }
 
+// Percent of the running nodes, rounded up.
+std::int64_t FaultPlan::nodes_to_reclaim() {
+  constexpr std::int64_t kFew = 2;
+  const auto state = interrupt_percent_ > 0 ? stack_.fleet_get("/fleet/state") : Result<Json>(Json());
+  if (!state || state->is_null()) return kFew;
+  const auto& instances = (*state)["instances"].items();
+  const auto running =
+      std::ranges::count_if(instances, [](const Json& instance) { return instance["state"].string() == "running"; });
+  return (running * interrupt_percent_ + 99) / 100;
+}
+
 std::vector<std::string> FaultPlan::advance(Instant now) {
   std::vector<std::string> lines;
   while (next_ < steps_.size() && steps_[next_].at <= now) {
@@ -113,7 +125,8 @@ std::vector<std::string> FaultPlan::advance(Instant now) {
     } else if (step.what == "xid") {
       lines.push_back(inject(Json::object({{"kind", "xid"}, {"random", true}, {"xid", 79}})));
     } else {
-      lines.push_back(inject(Json::object({{"kind", "spot_reclaim"}, {"count", 2}, {"notice_s", 120}})));
+      lines.push_back(
+          inject(Json::object({{"kind", "spot_reclaim"}, {"count", nodes_to_reclaim()}, {"notice_s", 120}})));
     }
   }
   return lines;

@@ -33,8 +33,10 @@ class FaultPlan {
   std::string kill(const std::string& service);
   void note_takeover(std::chrono::steady_clock::time_point begin);
   std::string inject(const Json& fault);
+  [[nodiscard]] std::int64_t nodes_to_reclaim();
 
   Stack& stack_;
+  const int interrupt_percent_;
   std::vector<Step> steps_;
   std::size_t next_ = 0, kills_ = 0;
   std::vector<std::int64_t> takeovers_;

@@ -55,11 +55,18 @@ Options parse(int argc, char** argv) {
       "--compare", o.compare,
       "with --kube peer: instead of the main job, the same Jobs once for us and once for kube-scheduler; they fill three "
       "quarters of the nodes and do not end, or with --pods are those of the main job");
+  app.add_option("--agent-set", o.agent_settings, "KEY=VALUE, a setting of every agent; may be repeated")
+      ->allow_extra_args(false);
   app.add_option("--json", o.json_file, "write the report here as JSON");
   app.add_option("--dir", o.dir, "logs, history and endpoints of the run")->capture_default_str();
   ranged(app.add_option("--random-kills", o.random_kills,
                         "SIGKILL so many random processes of the suite instead of one service of each kind"),
          at_least<int>(0, "processes"));
+  ranged(app.add_option(
+             "--interrupt", o.interrupt_percent,
+             "percent of the nodes whose spot capacity is reclaimed at once, instead of two nodes; the work lost "
+             "must be less than a tenth of that of restarts from zero"),
+         OptionRange<int>(1, 90, "percent"));
   app.add_flag("--no-faults", no_faults, "no injected faults");
   app.add_flag("--keep", o.keep, "leave all processes running for qmctl; ./qm down stops them");
   app.add_flag("--up", o.up, "only start the suite and leave it running");

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace qm::demo {
 
@@ -21,13 +22,15 @@ struct Options {
   bool compare = false;          ///< no main job: the same Jobs for Quartermaster and for the cluster's own scheduler
   bool main_jobs = false;        ///< and those Jobs are the main job's: they end
   std::string bus = "postgres";  ///< postgres or kafka
+  std::vector<std::string> agent_settings;  ///< KEY=VALUE of every agent, after those of the demo
   std::string json_file;
   std::string dir = "build/run";
   bool keep = false;  ///< keep everything running after the report
   bool up = false;    ///< no jobs, no faults: only the suite
   bool down = false;  ///< stop the processes that --keep or --up left running
   bool faults = true;
-  int random_kills = 0;  ///< number of SIGKILLs at random services instead of one of each kind
+  int interrupt_percent = 0;  ///< of the nodes that lose their spot capacity at once; 0 = two nodes
+  int random_kills = 0;       ///< number of SIGKILLs at random services instead of one of each kind
 };
 
 /// Parses the command line; prints and exits on --help and on errors.

@@ -135,7 +135,7 @@ Status Submitter::submit(const trace::Job& job, const std::string& name) {
   spec->set_queue("jobs");
   spec->set_team(team);
   // kwok's pods have no state to save.
-  const bool saves = job.gpus >= 2 && stack_.real() == nullptr;
+  const bool saves = (all_save_ || job.gpus >= 2) && stack_.real() == nullptr;
   spec->set_checkpoints(saves);
   auto* set = spec->add_pod_sets();
   set->set_name("main");

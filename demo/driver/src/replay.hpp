@@ -27,6 +27,8 @@ std::string pool_manifest(std::int64_t limit_gpus);
 class Submitter {
  public:
   Submitter(Stack& stack, const trace::Window& window, std::string run_id);
+  /// All jobs of this run answer checkpoint orders, also those with one GPU.
+  void every_job_saves() { all_save_ = true; }
   Status apply_queues(const std::string& manifests);
   /// Submits all running jobs at once; returns when every one is acknowledged.
   Status submit_running();
@@ -45,6 +47,7 @@ class Submitter {
   Stack& stack_;
   const trace::Window& window_;
   std::string run_id_;
+  bool all_save_ = false;
   std::atomic<std::size_t> next_{0}, running_{0};
   mutable std::mutex mutex_;
   std::set<std::string> acked_;

@@ -132,6 +132,17 @@ Status judge(Stack& stack, const std::set<std::string>& acked, const std::string
   return {};
 }
 
+void judge_interruption(Outcome& outcome) {
+  constexpr double kMostShare = 0.1;
+  const auto at = outcome.judged.interrupted.find("spot");
+  if (at == outcome.judged.interrupted.end()) {
+    outcome.troubles.push_back("no attempt was interrupted by the loss of spot capacity");
+  } else if (const auto& of = at->second; of.lost_gpu_hours >= kMostShare * of.from_zero_gpu_hours) {
+    outcome.troubles.push_back(fmt::format("{} interruptions lost {:.2f} GPU-hours, and restarts from zero {:.2f}",
+                                           of.attempts, of.lost_gpu_hours, of.from_zero_gpu_hours));
+  }
+}
+
 void note_faults(const FaultPlan& faults, Outcome& outcome) {
   outcome.kills = static_cast<std::int64_t>(faults.kills());
   outcome.takeovers_ms = faults.takeovers();
@@ -189,6 +200,12 @@ void Outcome::print() const {
   }
   for (const auto& [cause, hours] : j.lost_gpu_hours)
     std::printf("Lost        %.2f GPU-hours by %s\n", hours, cause.c_str());
+  for (const auto& [cause, of] : j.interrupted) {
+    std::printf("Interrupted %ld attempts by %s: %.3f GPU-hours lost for each, %.3f by a restart from zero (%.1f %%)\n",
+                of.attempts, cause.c_str(), of.lost_gpu_hours / static_cast<double>(of.attempts),
+                of.from_zero_gpu_hours / static_cast<double>(of.attempts),
+                of.from_zero_gpu_hours > 0 ? 100 * of.lost_gpu_hours / of.from_zero_gpu_hours : 0.0);
+  }
   std::printf("\n%-16s %8s %10s %10s\n", "Waits by team", "jobs", "p50 s", "p99 s");
   for (const auto& [team, p] : j.wait_by_team)
     std::printf("%-16s %8ld %10.0f %10.0f\n", team.c_str(), p.n, p.p50, p.p99);

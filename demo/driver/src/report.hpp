@@ -62,6 +62,8 @@ struct Between {
 /// `outcome.suite`. `gang_grace`: maximum time until all ranks of a gang run.
 Status judge(Stack& stack, const std::set<std::string>& acked, const std::string& history, Between window,
              Outcome& outcome, std::chrono::seconds gang_grace = std::chrono::seconds(300));
+/// A trouble if no attempt lost its spot capacity, or if the work lost is a tenth or more of that of restarts from zero.
+void judge_interruption(Outcome& outcome);
 void note_faults(const FaultPlan& faults, Outcome& outcome);
 
 }  // namespace qm::demo

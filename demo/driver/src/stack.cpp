@@ -265,27 +265,27 @@ Status Stack::start_agents() {
     if (static_cast<int>(own.size()) < plan_.own_agents) own.push_back(instance["node"].string());
   }
   const auto agent = [&](const std::string& name, const std::string& which) {
-    return spawn(name, {bin_ + "/qm-agent",
-                        "--kube",
-                        kube_url_,
-                        "--clock",
-                        clock_setting_,
-                        "--http",
-                        "127.0.0.1:" + std::to_string(testing::free_port()),
-                        "--set",
-                        which,
-                        "--set",
-                        "telemetry=" + grpc("telemetry"),
-                        "--set",
-                        "dcgm=" + node_url_ + "/node/{node}/metrics",
-                        "--set",
-                        "imds=" + node_url_ + "/node/{node}",
-                        "--set",
-                        "sample-period=60s",
-                        "--set",
-                        "notice-period=10s",
-                        "--set",
-                        "checkpoint-gateway=" + node_url_ + "/pods/{namespace}/{pod}"});
+    std::vector<std::string> argv{bin_ + "/qm-agent",
+                                  "--kube",
+                                  kube_url_,
+                                  "--clock",
+                                  clock_setting_,
+                                  "--http",
+                                  "127.0.0.1:" + std::to_string(testing::free_port())};
+    std::vector<std::string> settings{which,
+                                      "telemetry=" + grpc("telemetry"),
+                                      "dcgm=" + node_url_ + "/node/{node}/metrics",
+                                      "imds=" + node_url_ + "/node/{node}",
+                                      "sample-period=60s",
+                                      "notice-period=10s",
+                                      "checkpoint-gateway=" + node_url_ + "/pods/{namespace}/{pod}"};
+    for (const auto& more : options_.agent_settings) {
+      const auto name_of = [](const std::string& setting) { return setting.substr(0, setting.find('=')); };
+      std::erase_if(settings, [&](const std::string& known) { return name_of(known) == name_of(more); });
+      settings.push_back(more);
+    }
+    for (const auto& setting : settings) argv.insert(argv.end(), {"--set", setting});
+    return spawn(name, std::move(argv));
   };
   std::string except;
   for (std::size_t i = 0; i < own.size(); ++i) {

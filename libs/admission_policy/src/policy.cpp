@@ -40,13 +40,13 @@ const View::Namespace& namespace_of(const Subject& s, const View& view) {
   return found == view.namespaces.end() ? none : found->second;
 }
 
-std::string text(const Labels& labels, std::string_view key) {
+std::string label_value(const Labels& labels, std::string_view key) {
   const auto found = labels.find(std::string(key));
   return found == labels.end() ? std::string() : found->second;
 }
 
 bool out_of_scope(const Subject& s, const Settings& settings, const View& view) {
-  return settings.excluded.contains(s.ns) || text(namespace_of(s, view).labels, kManagedLabel) == "false";
+  return settings.excluded.contains(s.ns) || label_value(namespace_of(s, view).labels, kManagedLabel) == "false";
 }
 
 /// Whether it is a pod or Job with GPUs in a namespace that requires quota for all GPUs: labels of the author cannot
@@ -99,7 +99,7 @@ bool is_managed(const Json& job) {
 bool manages_quota(const Subject& s, const View& view) { return !view.manages_quota || view.manages_quota(s.ns); }
 
 std::string default_queue(const Subject& s, const View& view) {
-  const auto named = text(namespace_of(s, view).labels, kDefaultQueueLabel);
+  const auto named = label_value(namespace_of(s, view).labels, kDefaultQueueLabel);
   if (!named.empty()) return named;
   const auto queues = view.local_queues.find(s.ns);
   return queues != view.local_queues.end() && queues->second.contains("default") ? "default" : std::string();

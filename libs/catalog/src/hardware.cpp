@@ -129,6 +129,13 @@ static_assert(std::ranges::is_sorted(kHardware, {}, &Hardware::name));
 
 }  // namespace
 
+std::int64_t nominal_memory_gb(const Devices& devices) {
+  constexpr std::int64_t kMibPerGib = 1024, kStep = 8;  // models have multiples of 8 GB, or whole GiB as reported
+  if (devices.memory_mib % kMibPerGib == 0) return devices.memory_mib / kMibPerGib;
+  const std::int64_t step_mib = kStep * kMibPerGib;
+  return (devices.memory_mib + step_mib - 1) / step_mib * kStep;
+}
+
 const Hardware* hardware_of(std::string_view name) {
   const auto* at = std::ranges::lower_bound(kHardware, name, {}, &Hardware::name);
   return at != std::end(kHardware) && at->name == name ? at : nullptr;

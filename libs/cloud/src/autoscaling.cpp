@@ -84,4 +84,13 @@ Status Aws::terminate_in_group(const std::string& instance_id, bool decrement_de
   return {};
 }
 
+Status Aws::set_instance_protection(const std::string& group, const std::vector<std::string>& instance_ids,
+                                    bool protect) {
+  Form form("SetInstanceProtection", kAutoScalingVersion);
+  form.add("AutoScalingGroupName", group).add("ProtectedFromScaleIn", protect ? "true" : "false");
+  form.add_list("InstanceIds.member", instance_ids);
+  QM_TRY(impl_->wire.query(kAutoScaling, form, Effect::kRepeatable));
+  return {};
+}
+
 }  // namespace qm::cloud

@@ -2,6 +2,7 @@
 #include "qm/cloud/fleet.hpp"
 
 #include "launch_form.hpp"
+#include "qm/base/digest.hpp"
 #include "qm/model/money.hpp"
 #include "services.hpp"
 
@@ -76,6 +77,15 @@ Form form_of(const FleetRequest& request) {
   return form;
 }
 
+void add_template(Form& form, const LaunchTemplate& launch_template) {
+  const std::string data = "LaunchTemplateData.";
+  add_launch(form, data, launch_template.launch);
+  if (launch_template.launch.tag_resources) {
+    add_tag_specifications(form, data, {"network-interface"}, launch_template.launch.tags);
+  }
+  add_tag_specifications(form, {}, {"launch-template"}, launch_template.tags);
+}
+
 FleetResult read_fleet(const XmlNode& root) {
   FleetResult out;
   out.fleet_id = root.value("fleetId");
@@ -97,6 +107,13 @@ FleetResult read_fleet(const XmlNode& root) {
 
 }  // namespace
 
+std::string template_name(const std::string& prefix, const LaunchTemplate& launch_template) {
+  constexpr std::size_t kDigits = 16;
+  Form form("CreateLaunchTemplate", kEc2Version);
+  add_template(form, launch_template);
+  return prefix + "-" + sha256_hex(form.body()).substr(0, kDigits);
+}
+
 Result<FleetResult> Aws::create_fleet(const FleetRequest& request) {
   QM_ASSIGN(const auto root, impl_->wire.query(kEc2, form_of(request), Effect::kRepeatable));
   return read_fleet(root);
@@ -105,12 +122,7 @@ Result<FleetResult> Aws::create_fleet(const FleetRequest& request) {
 Status Aws::create_launch_template(const LaunchTemplate& launch_template) {
   Form form("CreateLaunchTemplate", kEc2Version);
   form.add("LaunchTemplateName", launch_template.name);
-  const std::string data = "LaunchTemplateData.";
-  add_launch(form, data, launch_template.launch);
-  if (launch_template.launch.tag_resources) {
-    add_tag_specifications(form, data, {"network-interface"}, launch_template.launch.tags);
-  }
-  add_tag_specifications(form, {}, {"launch-template"}, launch_template.tags);
+  add_template(form, launch_template);
   const auto created = impl_->wire.query(kEc2, form, Effect::kRepeatable);
   if (!created && created.error().code != Code::kAlreadyExists) return fail(created.error());
   return {};

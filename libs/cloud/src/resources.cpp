@@ -45,6 +45,7 @@ CapacityReservation read_reservation(const XmlNode& node) {
   out.kind = node.value("reservationType") == "capacity-block" ? "capacity-block" : "default";
   out.state = node.value("state");
   out.available = node.integer("availableInstanceCount");
+  out.total = node.integer("totalInstanceCount");
   out.start = from_rfc3339(node.value("startDate")).value_or(Instant{});
   if (const auto end = from_rfc3339(node.value("endDate"))) out.end = *end;
   out.tags = tags_of(node);

@@ -64,8 +64,12 @@ Status read_member(std::string_view name, const Json& value, CheckpointContract&
     QM_TRY(read_text(value, name, out.terms.uri));
     return check_resume_uri(out.terms.uri);
   }
+  if (name == "copy") {
+    QM_TRY(read_text(value, name, out.copy));
+    return check_resume_uri(out.copy);
+  }
   return fail(Error{Code::kInvalid, fmt::format("it has an unknown member \"{}\"", name), std::string(name),
-                    "its members are http, file, signal, quorum, interval, expected and uri"});
+                    "its members are http, file, signal, quorum, interval, expected, uri and copy"});
 }
 
 }  // namespace

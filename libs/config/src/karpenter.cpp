@@ -56,6 +56,11 @@ void read_budgets(const Cursor& at, NodePool& out) {
   each_item(at, [&](const Cursor& item) {
     B budget;
     read_object(item, table, budget);
+    for (const auto& reason : budget.reasons) {
+      if (reason == "Drifted" || reason == "Empty" || reason == "Underutilized") continue;
+      item.member("reasons").error(fmt::format("\"{}\" is not a reason for disruption", reason),
+                                   "use Drifted, Empty or Underutilized, or leave reasons out for all of them");
+    }
     if (budget.schedule.empty() != (budget.duration == Duration::zero())) {
       item.error("schedule and duration need each other", "set both, or neither");
     }

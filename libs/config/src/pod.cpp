@@ -231,11 +231,6 @@ Result<PodShape> shape_from_pod(const Json& pod) {
   return shape;
 }
 
-Result<PodShape> shape_held_by(const Json& pod) {
-  auto shape = shape_from_pod(pod);
-  return shape ? std::move(shape) : shape_from_pod_spec(pod["spec"]);
-}
-
 bool read_topology(const Cursor& annotation, std::string_view name, PodSetTopology& out) {
   std::string text;
   if (name == kExclusive) {

@@ -15,10 +15,11 @@ TEST(CheckpointContract, IsAUrlOrAnObjectWithModesAndTerms) {
   EXPECT_EQ(checkpoint_contract("http://{podIP}:8480/save")->http, "http://{podIP}:8480/save");
   const auto all = checkpoint_contract(
       R"({"http":"http://{podIP}:1/","file":"exchange","signal":"SIGUSR1","quorum":2,"interval":"5m","expected":"40s",
-          "uri":"s3://bucket/run"})");
+          "uri":"s3://bucket/run","copy":"gs://checkpoints/spot-recovery/"})");
   ASSERT_TRUE(all) << all.error().to_string();
   EXPECT_EQ(all->file, "exchange");
   EXPECT_EQ(all->signal, "SIGUSR1");
+  EXPECT_EQ(all->copy, "gs://checkpoints/spot-recovery/");
   EXPECT_EQ(all->terms, (CheckpointTerms{std::chrono::minutes(5), 0, 2, std::chrono::seconds(40), "s3://bucket/run"}));
 }
 
@@ -36,6 +37,7 @@ TEST(CheckpointContract, NamesTheMemberThatIsWrong) {
   EXPECT_THAT(wrong(R"({"http":"x","quorum":0})"), HasSubstr("quorum"));
   EXPECT_THAT(wrong(R"({"http":"x","interval":"soon"})"), HasSubstr("10m"));
   EXPECT_THAT(wrong(R"({"http":"x","uri":"s3://a b"})"), HasSubstr("0x20"));
+  EXPECT_THAT(wrong(R"({"http":"x","copy":"gs://a b"})"), HasSubstr("0x20"));
 }
 
 Json job(const char* annotations, const char* container) {

@@ -289,12 +289,12 @@ std::int64_t amount_of(const std::string& resource, const Quantity& quantity) {
   return resource == "cpu" ? quantity.milli() : quantity.units();
 }
 
-Status read_requests(const Field& spec, PodRules& out) {
-  auto requests = config::requests_from_pod_spec(spec.value);
+Status read_requests(const Json& pod, PodRules& out) {
+  auto requests = config::requests_from_pod(pod);
   if (!requests) {
     Error error = requests.error();
-    error.field = fmt::format("{}.{}", spec.path, error.field);
-    error.message = fmt::format("{}.{}", spec.path, error.message);
+    error.field = fmt::format("spec.{}", error.field);
+    error.message = fmt::format("spec.{}", error.message);
     return fail(std::move(error));
   }
   for (const auto& [resource, quantity] : *requests) {
@@ -350,7 +350,7 @@ Result<PodTemplate> template_from_pod(const Json& pod) {
   QM_ASSIGN(rules.spread,
             read_all<Spread>(spec["topologySpreadConstraints"], [&](const Field& f) { return reader.spread(f); }));
   QM_TRY(read_ports(spec, rules));
-  QM_TRY(read_requests(spec, rules));
+  QM_TRY(read_requests(pod, rules));
   QM_TRY(each(spec["volumes"], [&](const Field& volume) -> Status {
     if (volume["persistentVolumeClaim"].there()) {
       QM_ASSIGN(rules.claims.emplace_back(), needed_word(volume["persistentVolumeClaim"]["claimName"]));

@@ -120,6 +120,44 @@ struct RequestsCase {
   Amounts asked;
 };
 
+// As TestPodRequests of component-helpers counts pods that are resized in place.
+TEST(RulesOfAPod, ResizedPodsCountWithWhatTheirNodeHoldsForThem) {
+  const auto cpu = [](const char* wanted, const char* actual, const char* allocated, const char* conditions = "[]") {
+    const auto pod = Json::parse(fmt::format(R"({{"metadata":{{"name":"p","namespace":"a"}},
+        "spec":{{"containers":[{{"name":"c","resources":{{"requests":{{"cpu":"{}","memory":"1Gi"}}}}}}]}},
+        "status":{{"conditions":{},"containerStatuses":[{{"name":"c","allocatedResources":{{"cpu":"{}","memory":"2Gi"}},
+          "resources":{{"requests":{{"cpu":"{}","memory":"1Gi"}}}}}}]}}}})",
+                                             wanted, conditions, allocated, actual));
+    const auto like = template_from_pod(*pod);
+    EXPECT_TRUE(like);
+    EXPECT_EQ(like->rules.requests.at("memory"), 2LL << 30) << "2Gi are allocated";
+    return like->rules.requests.at("cpu");
+  };
+  EXPECT_EQ(cpu("1", "1", "1"), 1000);
+  EXPECT_EQ(cpu("3", "1", "1"), 3000) << "a pending resize: the new amount has to fit";
+  EXPECT_EQ(cpu("500m", "2", "2"), 2000) << "it is smaller once the kubelet has applied it";
+  EXPECT_EQ(cpu("500m", "2", "500m"), 2000) << "allocated, and not applied yet";
+  EXPECT_EQ(cpu("500m", "500m", "2"), 2000);
+  EXPECT_EQ(cpu("64", "1", "1", R"([{"type":"PodResizePending","status":"True","reason":"Infeasible"}])"), 1000)
+      << "it never fits this node";
+  EXPECT_EQ(cpu("64", "1", "1", R"([{"type":"PodResizePending","status":"True","reason":"Deferred"}])"), 64'000);
+}
+
+// Sidecars are resized as containers are; other init containers count with their spec.
+TEST(RulesOfAPod, ResizedSidecarsCountLikewise) {
+  const auto cpu = [](const char* policy) {
+    const auto pod = Json::parse(fmt::format(R"({{"metadata":{{"name":"p","namespace":"a"}},
+        "spec":{{"containers":[{{"name":"c","resources":{{"requests":{{"cpu":"1"}}}}}}],
+          "initContainers":[{{"name":"i"{},"resources":{{"requests":{{"cpu":"100m"}}}}}}]}},
+        "status":{{"containerStatuses":[{{"name":"c"}}],
+          "initContainerStatuses":[{{"name":"i","resources":{{"requests":{{"cpu":"3"}}}}}}]}}}})",
+                                             policy));
+    return template_from_pod(*pod)->rules.requests.at("cpu");
+  };
+  EXPECT_EQ(cpu(R"(,"restartPolicy":"Always")"), 4000);
+  EXPECT_EQ(cpu(""), 1000);
+}
+
 TEST(RulesOfAPod, RequestsAsKubeSchedulerCountsThem) {
   const std::vector<RequestsCase> cases = {
       {"containers add up",

@@ -43,6 +43,17 @@ Setter share(std::string_view flag, Place place) {
   };
 }
 
+template <class Place>
+Setter count(std::string_view flag, Place place) {
+  return [flag, place](std::string_view text, Flags& out) -> Status {
+    const auto value = whole_number(text);
+    if (!value || *value < 0)
+      return bad_flag(flag, fmt::format("'{}' is not a number", text), "write a whole number, such as 10");
+    place(out) = *value;
+    return {};
+  };
+}
+
 Status add_nodes(std::string_view text, Flags& out) {
   QM_ASSIGN(auto nodes, nodes_flag(text));
   const auto same = std::ranges::find(out.nodes, nodes.name, &NodesFlag::name);
@@ -107,6 +118,23 @@ const std::vector<Flag<Flags>>& ca_flags() {
        truth("skip-nodes-with-local-storage", [](Flags& f) -> bool& { return f.scale_down.skip_local_storage; })},
       {"ignore-daemonsets-utilization", true,
        truth("ignore-daemonsets-utilization", [](Flags& f) -> bool& { return f.scale_down.ignore_daemon_sets; })},
+      {"skip-nodes-with-custom-controller-pods", true,
+       truth("skip-nodes-with-custom-controller-pods",
+             [](Flags& f) -> bool& { return f.scale_down.skip_custom_controllers; })},
+      {"scale-down-delay-after-delete", false,
+       duration("scale-down-delay-after-delete",
+                [](Flags& f) -> Duration& { return f.scale_down.delay_after_delete; })},
+      {"scale-down-delay-after-failure", false,
+       duration("scale-down-delay-after-failure",
+                [](Flags& f) -> Duration& { return f.scale_down.delay_after_failure; })},
+      {"max-empty-bulk-delete", false,
+       count("max-empty-bulk-delete", [](Flags& f) -> std::int64_t& { return f.scale_down.max_empty; })},
+      {"max-scale-down-parallelism", false,
+       count("max-scale-down-parallelism", [](Flags& f) -> std::int64_t& { return f.scale_down.max_empty; })},
+      {"max-drain-parallelism", false,
+       count("max-drain-parallelism", [](Flags& f) -> std::int64_t& { return f.scale_down.max_drains; })},
+      {"max-graceful-termination-sec", false,
+       count("max-graceful-termination-sec", [](Flags& f) -> std::int64_t& { return f.scale_down.max_grace_seconds; })},
       {"max-node-provision-time", false,
        duration("max-node-provision-time", [](Flags& f) -> Duration& { return f.max_provision; })},
       // Without an effect here.
@@ -115,24 +143,17 @@ const std::vector<Flag<Flags>>& ca_flags() {
       {"max-binpacking-time", false, {}, kStep},
       {"max-nodegroup-binpacking-duration", false, {}, kStep},
       {"max-nodes-per-scaleup", false, {}, "a gang is launched whole"},
-      {"scale-down-delay-after-delete", false, {}, kStep},
-      {"scale-down-delay-after-failure", false, {}, kStep},
       {"scale-down-delay-type-local", true, {}, "the delay counts from the last launch of any group"},
       {"scale-down-non-empty-candidates-count", false, {}, kBudgets},
       {"scale-down-candidates-pool-ratio", false, {}, kBudgets},
       {"scale-down-candidates-pool-min-count", false, {}, kBudgets},
       {"scale-down-simulation-timeout", false, {}, kStep},
-      {"max-empty-bulk-delete", false, {}, kBudgets},
-      {"max-scale-down-parallelism", false, {}, kBudgets},
-      {"max-drain-parallelism", false, {}, kBudgets},
-      {"max-graceful-termination-sec", false, {}, "pods end by their own grace period"},
-      {"max-pod-eviction-time", false, {}, "evictions are retried"},
+      {"max-pod-eviction-time", false, {}, "evictions are retried for 2 minutes"},
       {"node-deletion-delay-timeout", false, {}, kStep},
       {"node-delete-delay-after-taint", false, {}, "a node is terminated once its cordon is confirmed"},
       {"unremovable-node-recheck-timeout", false, {}, kStep},
       {"node-deletion-batcher-interval", false, {}, kStep},
       {"cordon-node-before-terminating", true, {}, "nodes are always cordoned"},
-      {"skip-nodes-with-custom-controller-pods", true, {}, "pods of any controller are evicted alike"},
       {"min-replica-count", false, {}, "PodDisruptionBudgets limit it"},
       {"daemonset-eviction-for-empty-nodes", true, {}, "pods of DaemonSets end with their node"},
       {"daemonset-eviction-for-occupied-nodes", true, {}, "pods of DaemonSets end with their node"},
@@ -297,6 +318,27 @@ std::map<std::string, std::string> settings_of(const Flags& flags) {
   for (const auto& each : flags.expanders) chain += (chain.empty() ? "" : ",") + each;
   out["expander"] = chain;
   const ScaleDown& down = flags.scale_down;
+  const ScaleDown defaults;
+  const auto differs = [&](const char* name, const auto& value, const auto& standard, auto text) {
+    if (value != standard) out[name] = text(value);
+  };
+  const auto truth_text = [](bool value) { return std::string(value ? "true" : "false"); };
+  const auto number_text = [](std::int64_t value) { return std::to_string(value); };
+  if (down.enabled) {
+    out["scale-down-utilization-threshold"] = share_text(down.utilization_milli);
+    differs("scale-down-gpu-utilization-threshold", down.gpu_utilization_milli, defaults.gpu_utilization_milli,
+            share_text);
+    differs("scale-down-delay-after-delete", down.delay_after_delete, defaults.delay_after_delete,
+            settings::duration_text);
+    differs("scale-down-delay-after-failure", down.delay_after_failure, defaults.delay_after_failure,
+            settings::duration_text);
+    differs("skip-nodes-with-local-storage", down.skip_local_storage, true, truth_text);
+    differs("skip-nodes-with-custom-controller-pods", down.skip_custom_controllers, true, truth_text);
+    differs("ignore-daemonsets-utilization", down.ignore_daemon_sets, false, truth_text);
+    differs("max-empty-bulk-delete", down.max_empty, defaults.max_empty, number_text);
+    differs("max-drain-parallelism", down.max_drains, defaults.max_drains, number_text);
+    differs("max-graceful-termination-sec", down.max_grace_seconds, defaults.max_grace_seconds, number_text);
+  }
   if (flags.balance_similar) out["balance-similar-node-groups"] = "true";
   if (!down.skip_system_pods) out["skip-nodes-with-system-pods"] = "false";
   if (!flags.discovery.empty()) out["node-group-auto-discovery"] = flags.discovery.front();

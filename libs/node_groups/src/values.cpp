@@ -27,6 +27,13 @@ std::optional<std::int64_t> share_of(std::string_view text) {
   return milli > 1000 ? std::nullopt : std::optional(milli);
 }
 
+std::string share_text(std::int64_t milli) {
+  std::string out = fmt::format("{}.{:03}", milli / 1000, milli % 1000);
+  while (out.ends_with('0')) out.pop_back();
+  if (out.ends_with('.')) out.pop_back();
+  return out;
+}
+
 std::optional<Taint> taint_of(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kEffects{
       {{"NoSchedule", "NoSchedule"},

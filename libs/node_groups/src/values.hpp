@@ -4,6 +4,7 @@
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
 #include "qm/model/resources.hpp"
+#include "qm/node_groups/flags.hpp"
 
 #include <optional>
 #include <string>
@@ -13,8 +14,6 @@ namespace qm::node_groups {
 
 /// "true", "false", "1", "0", "t" and "f" as Go's strconv.ParseBool; nullopt for others.
 [[nodiscard]] std::optional<bool> bool_of(std::string_view text);
-/// The thousandths of "0.5"; nullopt unless it is a decimal number of 0 to 1.
-[[nodiscard]] std::optional<std::int64_t> share_of(std::string_view text);
 /// "key=value:Effect", or "key:Effect"; nullopt without a valid effect. The effects of gcloud (NO_SCHEDULE) are read too.
 [[nodiscard]] std::optional<Taint> taint_of(std::string_view text);
 /// "a=b,c=d"; kInvalid for an item without "=".

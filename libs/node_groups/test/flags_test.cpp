@@ -40,6 +40,7 @@ TEST(ClusterAutoscalerFlags, OfTheReferenceDeploymentAreRead) {
                                                                      {"balance-similar-node-groups", "true"},
                                                                      {"scale-down-delay-after-add", "10m"},
                                                                      {"scale-down-unready-time", "20m"},
+                                                                     {"scale-down-utilization-threshold", "0.5"},
                                                                      {"skip-nodes-with-system-pods", "false"}}));
 }
 
@@ -86,6 +87,33 @@ TEST(ClusterAutoscalerFlags, ValuesFollowTheFormsOfTheTool) {
        {"--scale-down-unneeded-time=10", "--scale-down-unneeded-time=-1m", "--scale-down-enabled=no",
         "--scale-down-utilization-threshold=1.5", "--node-group-auto-discovery=mig:name=a", "--expander=grpc"})
     EXPECT_NE(error_of({wrong}), "") << wrong;
+}
+
+TEST(ClusterAutoscalerFlags, OfTheScaleDownAreSettings) {
+  const auto flags = read_flags(std::vector<std::string>{
+      "--scale-down-utilization-threshold=0.65", "--scale-down-gpu-utilization-threshold=0.125",
+      "--scale-down-delay-after-delete=30s", "--scale-down-delay-after-failure=5m",
+      "--skip-nodes-with-local-storage=false", "--skip-nodes-with-custom-controller-pods=false",
+      "--ignore-daemonsets-utilization=true", "--max-empty-bulk-delete=20", "--max-drain-parallelism=2",
+      "--max-graceful-termination-sec=300"});
+  ASSERT_TRUE(flags) << flags.error().to_string();
+  EXPECT_EQ(flags->notes, std::vector<std::string>{});
+  EXPECT_EQ(settings_of(*flags),
+            (std::map<std::string, std::string>{{"expander", "least-waste"},
+                                                {"scale-down-delay-after-add", "10m"},
+                                                {"scale-down-unready-time", "20m"},
+                                                {"scale-down-utilization-threshold", "0.65"},
+                                                {"scale-down-gpu-utilization-threshold", "0.125"},
+                                                {"scale-down-delay-after-delete", "30s"},
+                                                {"scale-down-delay-after-failure", "5m"},
+                                                {"skip-nodes-with-local-storage", "false"},
+                                                {"skip-nodes-with-custom-controller-pods", "false"},
+                                                {"ignore-daemonsets-utilization", "true"},
+                                                {"max-empty-bulk-delete", "20"},
+                                                {"max-drain-parallelism", "2"},
+                                                {"max-graceful-termination-sec", "300"}}));
+  const auto off = read_flags(std::vector<std::string>{"--scale-down-enabled=false"});
+  EXPECT_FALSE(settings_of(*off).contains("scale-down-utilization-threshold"));
 }
 
 TEST(Expanders, FormAChainWithoutRepetitions) {

@@ -203,8 +203,8 @@ TEST(Rules, TheWholeMatrixOverMutualTls) {
       let_through += denied ? 0 : 1;
     }
   }
-  EXPECT_EQ(cells, 12 * 40);
-  EXPECT_EQ(let_through, 144);
+  EXPECT_EQ(cells, 12 * 43);
+  EXPECT_EQ(let_through, 156);
 }
 
 TEST(Rules, WhatTheTableDoesNotNameIsDenied) {

@@ -13,7 +13,7 @@ enum ExitCode : int {
   kUsage = 2,        ///< wrong verb, flag, file or endpoints file: nothing was sent
   kUnreachable = 3,  ///< the service is unavailable, or did not answer within --timeout
   kNotFound = 4,     ///< no such workload
-  kUnfit = 2,        ///< preflight, node verify: a required component is missing
+  kUnfit = 2,        ///< preflight, node verify: a required component is missing; lint: there is a finding
 };
 
 struct Streams {
@@ -24,7 +24,7 @@ struct Streams {
 
 /// qmctl as a function: runs one verb over the gRPC API of the services in the endpoints file.
 ///
-/// Args     without the program's name. Environment: QM_ENDPOINTS.
+/// Args     without the program's name. Environment: QM_ENDPOINTS, QM_REPLAY.
 /// Threads  one call at a time. `stop` ends a stream with kDone and any other call with kFailed.
 /// Fails    never by exception; the result is the exit code, and `err` receives the error with its field and remedy.
 int run(const std::vector<std::string>& args, Streams streams, const std::stop_token& stop = {});

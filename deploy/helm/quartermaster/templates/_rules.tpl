@@ -130,7 +130,7 @@ autoscaler:
   resources: [nodepools, nodeoverlays]
   verbs: [get, list, watch]
 - apiGroups: [autoscaling.x-k8s.io]
-  resources: [capacitybuffers]
+  resources: [capacitybuffers, provisioningrequests]
   verbs: [get, list, watch]
 - apiGroups: [""]
   resources: [podtemplates]
@@ -151,9 +151,6 @@ autoscaler:
 - apiGroups: [keda.sh]
   resources: [scaledobjects]
   verbs: [get, list, watch, update]
-- apiGroups: [apps]
-  resources: [deployments, statefulsets]
-  verbs: [get]
 - apiGroups: ["*"]
   resources: ["*/scale"]
   verbs: [get, patch]
@@ -163,16 +160,11 @@ autoscaler:
 - apiGroups: [custom.metrics.k8s.io, external.metrics.k8s.io]
   resources: ["*"]
   verbs: [list, get]
-{{- if ne (dig "autoscaler" "settings" "observe" "bus" .Values.services) "cluster" }}
-- apiGroups: [""]
-  resources: [pods]
-  verbs: [list, watch]
-{{- end }}
 - apiGroups: [karpenter.sh]
   resources: [nodeclaims/status, nodepools/status, nodeoverlays/status]
   verbs: [patch]
 - apiGroups: [autoscaling.x-k8s.io]
-  resources: [capacitybuffers/status]
+  resources: [capacitybuffers/status, provisioningrequests/status]
   verbs: [patch]
 - apiGroups: [""]
   resources: [nodes]
@@ -191,16 +183,20 @@ autoscaler:
   resources: [podgroups]
   verbs: [list, watch]
 {{- end }}
+{{- /* The pods with which a pod is spread by default. */}}
+{{- if and (eq (dig "autoscaler" "settings" "observe" "bus" .Values.services) "cluster") (contains "DoNotSchedule" (dig "autoscaler" "settings" "default-spread" "system" .Values.services)) }}
+- apiGroups: [""]
+  resources: [services, replicationcontrollers]
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [replicasets, statefulsets]
+  verbs: [list, watch]
+{{- end }}
 {{- if contains "priority" (dig "autoscaler" "settings" "expander" "weight" .Values.services) }}
 - apiGroups: [""]
   resources: [configmaps]
   resourceNames: [{{ dig "autoscaler" "settings" "expander-priorities" "/cluster-autoscaler-priority-expander" .Values.services | splitList "/" | last }}]
   verbs: [list, watch]
-{{- end }}
-{{- if eq (dig "autoscaler" "settings" "skip-nodes-with-system-pods" true .Values.services | toString) "false" }}
-- apiGroups: [""]
-  resources: [pods/eviction]
-  verbs: [create]
 {{- end }}
 {{- include "qm.ownershipRules" . }}
 {{- include "qm.eventRules" . }}

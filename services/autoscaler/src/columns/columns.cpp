@@ -12,7 +12,6 @@
 namespace qm::autoscaler {
 namespace {
 
-const std::string kRegion = "topology.kubernetes.io/region";
 const std::string kField = "spec.template.spec.requirements";
 constexpr std::size_t kMostRequirements = 100;
 
@@ -79,7 +78,7 @@ void remove_other_regions(const Requirement& region, std::vector<std::string>& z
 
 Status fill_zones(const Requirements& all, Columns& out) {
   const Requirement* zone = all.find(std::string(words::kZone));
-  const Requirement* region = all.find(kRegion);
+  const Requirement* region = all.find(std::string(kRegion));
   if (zone != nullptr) {
     // No zone is a number, and every instance has one.
     if (zone->op() == Operator::kDoesNotExist || zone->gte || zone->lte) {
@@ -116,7 +115,8 @@ std::size_t distinct_values(const std::vector<Requirements>& types, const std::s
 Status check_min_values(const Columns& columns, const std::vector<Requirements>& types) {
   for (const auto& [key, wanted] : columns.min_values) {
     std::size_t have = distinct_values(types, key);
-    if (key == words::kCapacityType) have = (columns.on_demand ? 1U : 0U) + (columns.spot ? 1U : 0U);
+    if (key == words::kCapacityType)
+      have = (columns.on_demand ? 1U : 0U) + (columns.spot ? 1U : 0U) + (columns.reserved ? 1U : 0U);
     if (key == words::kZone) have = columns.zones.empty() ? static_cast<std::size_t>(wanted) : columns.zones.size();
     if (have >= static_cast<std::size_t>(wanted)) continue;
     return fail(not_ready(kField,
@@ -142,9 +142,10 @@ Result<Columns> columns_of(const NodeTemplate& node_template) {
   const Requirement* capacity = all.find(std::string(words::kCapacityType));
   out.on_demand = capacity == nullptr || capacity->has("on-demand");
   out.spot = capacity == nullptr || capacity->has("spot");
-  if (!out.on_demand && !out.spot) {
+  out.reserved = capacity == nullptr || capacity->has("reserved");
+  if (!out.on_demand && !out.spot && !out.reserved) {
     return fail(not_ready(kField, fmt::format("no supported capacity type satisfies {}", words_of(*capacity)),
-                          "allow on-demand or spot"));
+                          "allow on-demand, spot or reserved"));
   }
   const auto node = node_labels(catalog::types().front());
   for (const auto& [key, requirement] : all.by_key()) {

@@ -62,7 +62,8 @@ class Folder {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
         p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready, p.expander_priority,
-        p.node_resources, p.unready_after, p.manual, p.consolidate_underutilized);
+        p.node_resources, p.unready_after, p.manual, p.scale_down.utilization_milli, p.scale_down.gpu_utilization_milli,
+        number_of(p.scale_down.ignore_daemon_sets), p.reserved, p.consolidate_underutilized);
     const PoolLifecycle& l = p.lifecycle;
     all(l.startup_taints, l.annotations, l.expire_after, l.termination_grace, l.template_hash, l.images, l.subnets,
         l.security_groups);
@@ -70,7 +71,7 @@ class Folder {
   void add(const Claim& c) {
     all(c.pool, c.type, c.zone, c.market, static_cast<int>(c.state), c.instance, c.node, c.requested, c.changed,
         c.launched, c.stopped, c.missing_since, c.for_uid, c.reason, c.group, c.labels, c.launch, c.rolled_back,
-        c.retry_at, c.interrupted ? 1 : 0, c.owed);
+        c.retry_at, c.interrupted ? 1 : 0, c.owed, c.zone_open, c.reservation);
     const ClaimLifecycle& l = c.life;
     all(l.template_hash, l.expire_after, l.termination_grace, l.resources, l.image, l.subnet, l.security_groups,
         l.initialized ? 1 : 0, l.drift, l.drift_message, l.drifted_since, l.disruption, l.deadline, l.replaces,
@@ -89,11 +90,18 @@ class Folder {
   void add(const HoldingPod& p) { all(p.name, p.do_not_disrupt, p.started, p.blocked_by); }
   void add(const NodeDetails& d) {
     all(d.instance, d.taints, d.capacity, d.allocatable, d.do_not_disrupt ? 1 : 0, d.serves ? 1 : 0, d.unhealthy,
-        d.repair_at, d.holding, d.labels, d.unschedulable ? 1 : 0, d.pods, d.pods_changed);
+        d.repair_at, d.holding);
+  }
+  void add(const NodePods& n) {
+    all(n.labels, n.taints, n.allocatable, n.scale_down_disabled ? 1 : 0, n.pods, n.changed);
   }
   void add(const NodePod& p) {
-    all(p.name, p.like, p.stays ? 1 : 0, p.serves ? 1 : 0, p.started, p.budget, p.budget_allows);
+    const GpuShape& gpu = p.gpu;
+    all(p.name, static_cast<int>(p.kind), p.rules, gpu.whole, gpu.milli, gpu.mig_profile, gpu.mig_count, gpu.models,
+        p.controller, p.started, p.stays ? 1 : 0, p.local_volume, p.system ? 1 : 0, p.budget, p.budget_allows,
+        p.blocked_by, number_of(p.safe_to_evict), p.terminating ? 1 : 0);
   }
+  static int number_of(const std::optional<bool>& value) { return value ? 1 + (*value ? 1 : 0) : 0; }
   void add(const LaunchFault& f) { all(f.count, f.reason, f.until); }
   void add(const DriftBackOff& b) { all(b.failures, b.until, b.reason); }
   void add(const Buffer& b) { all(b.name, b.pods, b.explanation); }
@@ -139,7 +147,16 @@ class Folder {
   template <class T>
   requires requires(const T& value, Digest& digest) { fold(value, digest); }
   void add(const T& value) { fold(value, digest_); }
-  void add(const Offering& o) { all(o.type, o.zone, o.market, o.group); }
+  void add(const Offering& o) { all(o.type, o.zone, o.market, o.group, o.reservation); }
+  void add(const ProvisioningRow& p) {
+    const ProvisioningRequest& r = p.request;
+    all(r.uid, r.ns, r.name, static_cast<int>(r.provisioning_class), r.pod_sets, r.created, r.valid_for, r.invalid,
+        r.room, static_cast<int>(p.phase), p.since, p.claims, p.why);
+  }
+  void add(const ReservedCapacity& r) {
+    const Reservation& one = r.reservation;
+    all(one.id, one.type, one.zone, one.block, one.start, one.end, one.count, r.others, r.classes);
+  }
 
   Digest digest_;
 };

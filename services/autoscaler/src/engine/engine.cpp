@@ -62,6 +62,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
 }
 
 void Engine::undo() {
+  ++parts_->state.node_pods_version;
   for_each_table(parts_->state.tables, [](auto& table) { table.rollback(); });
 }
 
@@ -74,11 +75,25 @@ const Tables& Engine::tables() const { return parts_->state.tables; }
 Tables& Engine::mutable_tables() { return parts_->state.tables; }
 Instant Engine::now() const { return parts_->state.now; }
 const InstanceType* Engine::type(const std::string& name) const { return parts_->facts.type(name); }
+std::optional<Instant> Engine::pods_leave_by(const NodeRow& node) const {
+  if (!node.taken_at || parts_->spot.orders_from(node) > now()) return std::nullopt;
+  return *node.taken_at - parts_->state.options.spot_margin;
+}
 std::vector<std::string> Engine::explain(Instant now, std::size_t most, const Sees& sees) const {
   return parts_->explanation.explain(now, most, sees);
 }
+std::optional<CapacityDecision> Engine::decision(const WorkloadUid& uid, Instant now, std::size_t listed) const {
+  return parts_->explanation.decision(uid, now, listed);
+}
+PriceBound Engine::bound(const std::vector<PodSet>& sets) const { return parts_->candidates.bound(sets); }
+std::map<std::string, std::int64_t> Engine::eligible_nodes(Instant now) const {
+  return parts_->disruptions.eligible_nodes(now);
+}
+const Options& Engine::options() const { return parts_->state.options; }
+const std::map<std::string, InstanceType>& Engine::catalog() const { return parts_->state.catalog; }
 std::string Engine::namespace_of(const WorkloadUid& uid) const { return parts_->facts.namespace_of(uid); }
 std::map<std::string, BufferState> Engine::buffers() const { return parts_->headroom.buffers(); }
+std::map<WorkloadUid, std::vector<Condition>> Engine::provisioning() const { return parts_->provisioning.conditions(); }
 std::map<std::string, std::int64_t> Engine::replicas() const { return parts_->static_pools.replicas(); }
 
 }  // namespace qm::autoscaler

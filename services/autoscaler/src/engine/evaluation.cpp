@@ -14,6 +14,7 @@ void Evaluation::run() {
   parts_.retirement.join_nodes();
   parts_.group_members.give_up_failed();
   parts_.retirement.time_out();
+  parts_.reservation_ends.note_ends();
   parts_.spot.join_notices();
   parts_.group_members.drain_leaving();
   parts_.spot.answer_notices();
@@ -22,6 +23,7 @@ void Evaluation::run() {
   parts_.orders.close();
   parts_.schedules.answer_recommendations();
   parts_.schedules.order_due();
+  parts_.scale_down.give_up();
   parts_.retirement.end_drained();
   parts_.gang_launches.roll_back_partial();
   parts_.drift.update();
@@ -31,10 +33,12 @@ void Evaluation::run() {
   for (std::size_t before = 0, leaving = leaving_claims(); before != leaving;) {
     before = leaving;
     parts_.static_pools.keep_replicas();
+    parts_.provisioning.review();
     parts_.launches.cover_demand();
     parts_.headroom.keep_buffers();
     parts_.retirement.retire_surplus();
     parts_.disruptions.disrupt();
+    parts_.scale_down.run();
     parts_.disruptions.empty_nodes();
     leaving = leaving_claims();
   }
@@ -42,6 +46,7 @@ void Evaluation::run() {
   parts_.groups.size_groups();
   parts_.replica_scaling.run();
   parts_.group_members.answer_hooks();
+  parts_.scale_in_protection.update();
   for (const auto& name : state_.changed_claims) {
     if (const Claim* row = state_.tables.claims.find(name)) state_.out.instances.push_back({name, *row, false});
   }
@@ -98,6 +103,8 @@ std::optional<Instant> Evaluation::next_timer() const {
     if (!node.known) consider(std::max(node.since + state_.options.registration, node.taken_at.value_or(Instant{})));
   }
   if (const auto at = parts_.spot.next()) consider(*at);
+  if (const auto at = parts_.reservation_ends.next()) consider(*at);
+  if (const auto at = parts_.provisioning.next()) consider(*at);
   if (const auto at = parts_.schedules.next()) consider(*at);
   for (const auto& [offering, outage] : state_.tables.blocked) consider(outage.until);
   if (const auto partial = parts_.gang_launches.next_timer()) consider(*partial);

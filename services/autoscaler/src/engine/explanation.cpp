@@ -15,13 +15,62 @@ std::string launched_by(const OwnerRow& other) {
 
 }  // namespace
 
-std::optional<Offer> Explanation::offer_for(const DemandUpdated::Item& item, const std::map<std::string, Usage>& usage,
-                                            std::string& why) const {
-  for (const auto& variant : markets_.variants(item)) {
-    if (auto offer = offers_.cheapest(variant.pod_sets, usage, &why)) return offer;
+std::string Explanation::outcome_of(const DemandUpdated::Item& item, const std::map<std::string, Usage>& usage,
+                                    Instant now, std::optional<Candidates::Choice>& choice) const {
+  const Plan* plan = tables_.plans.find(item.id.uid);
+  if (plan != nullptr && plan->promised_attempt > 0) {
+    const Claim* first = plan->claims.empty() ? nullptr : tables_.claims.find(plan->claims.front());
+    return fmt::format("{} instance(s) of {} {} are expected by {}", plan->claims.size(), first ? first->type : "?",
+                       first ? name_of(first->market) : "?", to_rfc3339(plan->ready_by));
   }
-  if (const std::string policy = markets_.reason(item); !policy.empty()) why += fmt::format(" ({})", policy);
-  return std::nullopt;
+  if (plan != nullptr && plan->not_before > now) {
+    return !plan->refusal.empty()
+               ? fmt::format("its last launch was refused ({}); it is repeated after {}", plan->refusal,
+                             to_rfc3339(plan->not_before))
+               : fmt::format(
+                     "instances were launched for it {} time(s), and placement did not use them; no others are launched before {}",
+                     plan->fruitless, to_rfc3339(plan->not_before));
+  }
+  choice = candidates_.choice(item, usage);
+  const auto& offer = choice->offer;
+  const OwnerRow* other = facts_.other_owner(item);
+  if (!offer)
+    return other == nullptr ? choice->why : fmt::format("{}; for Quartermaster: {}", launched_by(*other), choice->why);
+  if (other == nullptr) return "instances are launched in the next step";
+  return fmt::format("{}; Quartermaster would launch {} x {} {} at {} USD/h", launched_by(*other), offer->nodes,
+                     offer->type->name, name_of(offer->offering.market), offer->per_hour.to_usd(2));
+}
+
+std::optional<CapacityDecision> Explanation::decision(const WorkloadUid& uid, Instant now, std::size_t listed) const {
+  const DemandUpdated::Item* item = tables_.demand.find(uid);
+  if (item == nullptr) return std::nullopt;
+  CapacityDecision out;
+  out.item = *item;
+  out.title = facts_.title_of(item->id);
+  for (const PodSet& set : item->pod_sets) out.pods += set.count;
+  for (const auto pods : item->room) out.in_room += pods;
+  // Its own instances that start do not compete with it for the limits.
+  auto usage = facts_.usage();
+  const Plan* plan = tables_.plans.find(uid);
+  if (plan != nullptr && plan->promised_attempt > 0) {
+    out.claims = plan->claims;
+    usage = facts_.usage({plan->claims.begin(), plan->claims.end()});
+  }
+  std::optional<Candidates::Choice> choice;
+  out.outcome = outcome_of(*item, usage, now, choice);
+  if (!choice) choice = candidates_.choice(*item, usage);
+  out.bound = candidates_.bound(choice->wanted.pod_sets);
+  out.candidates = candidates_.all(choice->wanted, usage, choice->offer);
+  for (const auto& one : out.candidates) ++out.counts[one.rejection];
+  if (!choice->offer && out.counts.contains(Rejection::kNoCapacity)) {
+    out.outcome += fmt::format(
+        "; allow further instance types or zones in spec.template.spec.requirements: of {} offerings that its pods fit, "
+        "{} were refused and {} are excluded",
+        out.counts[Rejection::kNoCapacity] + out.counts[Rejection::kNotAllowed], out.counts[Rejection::kNoCapacity],
+        out.counts[Rejection::kNotAllowed]);
+  }
+  if (out.candidates.size() > listed) out.candidates.resize(listed);
+  return out;
 }
 
 std::vector<std::string> Explanation::explain(Instant now, std::size_t most, const Sees& sees) const {
@@ -30,29 +79,8 @@ std::vector<std::string> Explanation::explain(Instant now, std::size_t most, con
   for (const auto& [uid, item] : tables_.demand) {
     if (lines.size() >= most) break;
     if (sees && !sees(facts_.namespace_of(uid))) continue;
-    const Plan* plan = tables_.plans.find(uid);
-    std::string what;
-    if (plan != nullptr && plan->promised_attempt > 0) {
-      const Claim* first = plan->claims.empty() ? nullptr : tables_.claims.find(plan->claims.front());
-      what = fmt::format("{} instance(s) of {} {} are expected by {}", plan->claims.size(), first ? first->type : "?",
-                         first ? name_of(first->market) : "?", to_rfc3339(plan->ready_by));
-    } else if (plan != nullptr && plan->not_before > now) {
-      what =
-          !plan->refusal.empty()
-              ? fmt::format("its last launch was refused ({}); it is repeated after {}", plan->refusal,
-                            to_rfc3339(plan->not_before))
-              : fmt::format(
-                    "instances were launched for it {} time(s), and placement did not use them; no others are launched before {}",
-                    plan->fruitless, to_rfc3339(plan->not_before));
-    } else if (const auto offer = offer_for(item, in_use, what)) {
-      what = "instances are launched in the next step";
-      if (const OwnerRow* other = facts_.other_owner(item)) {
-        what = fmt::format("{}; Quartermaster would launch {} x {} {} at {} USD/h", launched_by(*other), offer->nodes,
-                           offer->type->name, name_of(offer->offering.market), offer->per_hour.to_usd(2));
-      }
-    } else if (const OwnerRow* other = facts_.other_owner(item)) {
-      what = fmt::format("{}; for Quartermaster: {}", launched_by(*other), what);
-    }
+    std::optional<Candidates::Choice> choice;
+    const std::string what = outcome_of(item, in_use, now, choice);
     lines.push_back(fmt::format("{} for {:.0f} s: {}", facts_.subject_of(item), seconds(now - item.since), what));
   }
   schedules_.explain(lines, most, sees);
@@ -65,6 +93,7 @@ std::vector<std::string> Explanation::explain(Instant now, std::size_t most, con
   static_pools_.explain_replicas(lines);
   disruptions_.explain_held(lines, now);
   headroom_.explain_buffers(lines);
+  scale_down_.explain(lines, now);
   consolidation_.explain(lines);
   return lines;
 }

@@ -42,7 +42,7 @@ std::optional<Condition> Facts::start_gap(const Claim& claim) const {
   const NodeRow* node = node_of(claim);
   const NodeDetails* details = details_of(claim);
   const Pool* pool = tables_.pools.find(claim.pool);
-  NodeStart start{node != nullptr, node != nullptr && node->ready, {}, {}};
+  NodeStart start{node != nullptr, node != nullptr && node->is_up(), {}, {}};
   if (!state_.options.node_details) return initialization_gap(start, {});
   if (details == nullptr) return initialization_gap({}, {});
   start.taints = details->taints;
@@ -72,6 +72,8 @@ bool Facts::doomed(const Claim& c) const {
 }
 
 std::string Facts::title_of(const AttemptId& id) const {
+  if (const ProvisioningRow* booked = tables_.provisioning.find(id.uid))
+    return fmt::format("ProvisioningRequest {}/{}", booked->request.ns, booked->request.name);
   const WorkloadRow* row = tables_.workloads.find(id.uid);
   return row == nullptr || row->name.empty() ? id.to_string() : row->ns + "/" + row->name;
 }
@@ -100,10 +102,10 @@ std::map<std::pair<std::string, std::string>, checkpoint::Hazard> Facts::hazards
   return out;
 }
 
-std::map<std::string, Usage> Facts::usage() const {
+std::map<std::string, Usage> Facts::usage(const std::set<ClaimName>& without) const {
   std::map<std::string, Usage> out;
   for (const auto& [name, c] : tables_.claims) {
-    if (c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
+    if (without.contains(name) || c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
     if (const InstanceType* t = type(c.type)) out[c.pool].add(*t, 1);
   }
   return out;
@@ -113,6 +115,9 @@ std::set<ClaimName> Facts::planned() const {
   std::set<ClaimName> out;
   for (const auto& [uid, plan] : tables_.plans) {
     if (plan.promised_attempt > 0 && tables_.demand.contains(uid)) out.insert(plan.claims.begin(), plan.claims.end());
+  }
+  for (const auto& [uid, row] : tables_.provisioning) {
+    if (row.phase == ProvisioningPhase::kProvisioned) out.insert(row.claims.begin(), row.claims.end());
   }
   return out;
 }

@@ -46,10 +46,10 @@ class Facts {
   [[nodiscard]] Allowance budget(const Pool& pool, std::int64_t nodes) const;
   /// Interruptions and running time of spot instances, by type and zone, until `now`.
   [[nodiscard]] std::map<std::pair<std::string, std::string>, checkpoint::Hazard> hazards(Instant now) const;
-  /// Claims that pending gangs were promised: an empty one waits for the rest of its gang.
+  /// Claims that pending gangs were promised: an empty one waits for the rest of its gang. Also those that are booked.
   [[nodiscard]] std::set<ClaimName> planned() const;
-  /// What the instances of each pool use of its limits.
-  [[nodiscard]] std::map<std::string, Usage> usage() const;
+  /// What the instances of each pool use of its limits, `without` some of them.
+  [[nodiscard]] std::map<std::string, Usage> usage(const std::set<ClaimName>& without = {}) const;
 
  private:
   const State& state_;

@@ -29,9 +29,9 @@ void put_all(Table<Key, Row>& table, const std::map<Key, Row>& rows) {
 }
 
 /// The pods whose arrival and departure restart consolidateAfter.
-std::vector<std::string> pod_names(const NodeDetails& details) {
+std::vector<std::string> pod_names(const NodePods& pods) {
   std::vector<std::string> out;
-  for (const NodePod& pod : details.pods) {
+  for (const NodePod& pod : pods.pods) {
     if (!pod.stays) out.push_back(pod.name);
   }
   return out;
@@ -55,7 +55,7 @@ void Observations::apply(const DemandUpdated& c) {
   for (const auto& item : c.items) wanted[item.id.uid] = &item;
   std::vector<WorkloadUid> over;
   for (const auto& [uid, item] : tables_.demand) {
-    if (!wanted.contains(uid)) over.push_back(uid);
+    if (!wanted.contains(uid) && !tables_.provisioning.contains(uid)) over.push_back(uid);
   }
   // Its instances start anyway; they are empty ones unless another gang needs them.
   for (const auto& uid : over) tables_.demand.erase(uid);
@@ -164,7 +164,7 @@ void Observations::apply(const LaunchEnded& c) {
     }
     if (!same.empty())
       return claims_.enter(c.claim, ClaimState::kFailed, fmt::format("{} belongs to {}", c.instance, same.front()));
-    claims_.note_launch(*known);
+    claims_.settle(c.claim, c.type, c.zone);
     // Too late for its gang: the launch is rolled back.
     const bool late = known->state == ClaimState::kFailed && !known->launch.empty();
     if (!late) claims_.enter(c.claim, ClaimState::kLaunched, known->reason);
@@ -173,6 +173,25 @@ void Observations::apply(const LaunchEnded& c) {
   }
   if (known->state != ClaimState::kRequested) return;
   claims_.give_up(c.claim, c.error, c.refusal);
+}
+
+void Observations::apply(const OfferingsRefused& c) {
+  for (const auto& item : c.offerings) claims_.hold({item.type, item.zone, item.market, {}}, item.refusal);
+}
+
+// Of the instances in use, those of claims are counted by their rows: a list of the cloud is older than these.
+void Observations::apply(const ReservationsListed& c) {
+  std::map<std::string, std::int64_t> own;
+  for (const auto& [name, claim] : tables_.claims) {
+    const bool runs = !claim.instance.empty() && claim.state != ClaimState::kGone;
+    if (runs && !claim.reservation.empty()) ++own[claim.reservation];
+  }
+  std::map<std::string, ReservedCapacity> rows;
+  for (const auto& item : c.reservations) {
+    const std::int64_t others = item.reservation.count - item.available - own[item.reservation.id];
+    rows[item.reservation.id] = {item.reservation, std::max<std::int64_t>(others, 0), item.classes};
+  }
+  put_all(tables_.reservations, rows);
 }
 
 void Observations::apply(const TerminateEnded& c) {
@@ -187,6 +206,19 @@ void Observations::apply(const TerminateEnded& c) {
   }
   tables_.claims.edit(c.claim).reason = "terminate refused: " + c.error;  // it is retried after a while
   claims_.mark_changed(c.claim);
+}
+
+void Observations::apply(const NodePodsUpdated& c) {
+  auto& pods = tables_.node_pods;
+  ++state_.node_pods_version;
+  if (!c.gone) {
+    const NodePods* known = pods.find(c.node);
+    NodePods row = c.pods;
+    row.changed = known != nullptr && pod_names(*known) == pod_names(row) ? known->changed : state_.now;
+    put(pods, c.node, row);
+  } else if (pods.contains(c.node)) {
+    pods.erase(c.node);
+  }
 }
 
 void Observations::apply(const OwnersUpdated& c) {
@@ -223,12 +255,29 @@ void Observations::apply(const OverlaysApplied& c) {
   put_all(tables_.overlays, rows);
 }
 
+void Observations::apply(const ProvisioningApplied& c) {
+  std::set<WorkloadUid> wanted;
+  for (const ProvisioningRequest& request : c.requests) {
+    wanted.insert(request.uid);
+    const ProvisioningRow* known = tables_.provisioning.find(request.uid);
+    ProvisioningRow row = known == nullptr ? ProvisioningRow{} : *known;
+    if (known == nullptr) row.since = state_.now;
+    row.request = request;
+    put(tables_.provisioning, request.uid, row);
+  }
+  std::vector<WorkloadUid> over;
+  for (const auto& [uid, row] : tables_.provisioning) {
+    if (!wanted.contains(uid)) over.push_back(uid);
+  }
+  for (const auto& uid : over) {
+    tables_.provisioning.erase(uid);
+    if (tables_.demand.contains(uid)) tables_.demand.erase(uid);
+  }
+}
+
 void Observations::apply(const NodeDetailsUpdated& c) {
   if (!c.gone) {
-    const NodeDetails* known = tables_.node_details.find(c.node);
-    NodeDetails row = c.details;
-    row.pods_changed = known != nullptr && pod_names(*known) == pod_names(row) ? known->pods_changed : state_.now;
-    put(tables_.node_details, c.node, row);
+    put(tables_.node_details, c.node, c.details);
   } else if (tables_.node_details.contains(c.node)) {
     tables_.node_details.erase(c.node);
   }
@@ -301,6 +350,7 @@ void Observations::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimNam
   row.type = fact.type;
   row.zone = fact.zone;
   row.market = fact.market;
+  row.zone_open = false;
   row.instance = fact.id;
   row.node = fact.node;
   row.launched = fact.launched;
@@ -313,7 +363,7 @@ void Observations::adopt(const InstanceFact& fact, std::map<InstanceId, ClaimNam
     next = ClaimState::kGone;
   } else if (next == ClaimState::kRequested || next == ClaimState::kFailed || next == ClaimState::kGone) {
     // It started, possibly after the claim was given up; for a gang that is too late.
-    if (next == ClaimState::kRequested && known != nullptr) claims_.note_launch(*known);
+    if (next == ClaimState::kRequested && known != nullptr) claims_.note_launch(row);
     if (next != ClaimState::kFailed || row.launch.empty()) next = ClaimState::kLaunched;
   }
   row.stopped = fact.stopped;

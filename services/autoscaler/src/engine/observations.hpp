@@ -31,9 +31,13 @@ class Observations {
   void apply(const AckUpdated& c);
   void apply(const HealthUpdated& c);
   void apply(const LaunchEnded& c);
+  void apply(const OfferingsRefused& c);
+  void apply(const ReservationsListed& c);
+  void apply(const ProvisioningApplied& c);
   void apply(const TerminateEnded& c);
   void apply(const GroupRefused& c);
   void apply(const GroupsListed& c);
+  void apply(const NodePodsUpdated& c);
   void apply(const OwnersUpdated& c);
   void apply(const SaveRequested& c);
   void apply(const DaemonSetsUpdated& c);

@@ -8,13 +8,18 @@
 #include "instances/group_members.hpp"
 #include "instances/groups.hpp"
 #include "instances/headroom.hpp"
+#include "instances/reservation_ends.hpp"
 #include "instances/retirement.hpp"
+#include "instances/scale_down.hpp"
+#include "instances/scale_in_protection.hpp"
 #include "instances/spot.hpp"
 #include "launch/gang_launches.hpp"
 #include "launch/launches.hpp"
 #include "launch/new_nodes.hpp"
+#include "launch/provisioning.hpp"
 #include "launch/static_pools.hpp"
 #include "observations.hpp"
+#include "offers/candidates.hpp"
 #include "offers/capacity_markets.hpp"
 #include "replicas/replica_scaling.hpp"
 #include "state.hpp"
@@ -42,16 +47,22 @@ struct EngineParts {
   Disruptions disruptions{state, facts, claims, offers, orders};
   StaticPools static_pools{state, facts, claims, offers};
   GangLaunches gang_launches{state, facts, claims};
-  JointPlanner joint{state, new_nodes, offers};
+  JointPlanner joint{state, facts, new_nodes, offers};
   Launches launches{state, facts, claims, offers, plans, new_nodes, markets, gang_launches, joint};
   Retirement retirement{state, facts, claims, static_pools};
   Headroom headroom{state, facts, claims, offers, new_nodes};
   Groups groups{state};
+  ScaleDown scale_down{state, facts, claims};
+  ScaleInProtection scale_in_protection{state, facts};
   Consolidation consolidation{state, facts, claims, offers, new_nodes, joint, orders, disruptions};
   ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
   GroupMembers group_members{state, facts, claims};
+  ReservationEnds reservation_ends{state, facts, claims};
+  Provisioning provisioning{state, facts, new_nodes, offers, plans};
 
-  Explanation explanation{state, facts, offers, static_pools, markets, schedules, disruptions, headroom, consolidation};
+  Candidates candidates{state, facts, new_nodes, offers, markets};
+  Explanation explanation{state,       facts,    candidates, static_pools, schedules,
+                          disruptions, headroom, scale_down, consolidation};
 };
 
 }  // namespace qm::autoscaler

@@ -19,7 +19,10 @@ struct State {
   const Options options;
   std::map<std::string, InstanceType> catalog;  ///< by name
   Tables tables;
-  mutable NeedsBook needs;  ///< derived from pod sets
+  mutable NeedsBook needs;              ///< derived from pod sets
+  std::uint64_t node_pods_version = 0;  ///< of the table, in memory: a search over equal rows is not repeated
+  /// Whether nodes of groups are removed by their utilization.
+  [[nodiscard]] bool scales_groups_down() const { return options.scale_down.utilization_milli > 0; }
   // The running step.
   Instant now{};
   Output out;

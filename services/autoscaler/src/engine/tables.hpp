@@ -16,6 +16,9 @@ void for_each_table(T& t, Fn&& fn) {
   auto& r = t.replicas;
   fn(r.scalers), fn(r.targets), fn(r.readings), fn(r.histories), fn(r.decisions);
   fn(t.scaling_groups), fn(t.hook_waits);
+  auto& d = t.scale_down;
+  fn(d.unneeded), fn(d.last), fn(d.protected_by_us);
+  fn(t.reservations), fn(t.provisioning), fn(t.node_pods);
   fn(t.consolidations), fn(t.consolidation_checks);
 }
 

@@ -1,8 +1,6 @@
 // The parameters of one launch: image, subnet, security groups, reservation, volumes and tags.
 #include "qm/autoscaler/node_class/launch_parameters.hpp"
 
-#include "qm/autoscaler/gang_launch/reservations.hpp"
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -72,16 +70,17 @@ Result<std::vector<std::string>> groups_for(const ResolvedClass& resolved, const
                  "tag a security group of that VPC");
 }
 
-/// The reservation for all instances, by the calendar; null if none fits. Spot capacity has none.
-const cloud::CapacityReservation* reserved_for(const ResolvedClass& resolved, const PlannedInstance& planned) {
-  if (planned.spot) return nullptr;
-  std::vector<Reservation> calendar;
-  for (const cloud::CapacityReservation& one : resolved.reservations)
-    calendar.push_back(
-        {one.id, one.instance_type, one.zone, one.kind == "capacity-block", one.start, one.end, one.available});
-  const auto found =
-      reservation_for(calendar, {}, {planned.instance_type, planned.zone, planned.count, planned.at, std::nullopt});
-  return found ? &resolved.reservations[static_cast<std::size_t>(*found - calendar.data())] : nullptr;
+/// The reservation that was planned; null if none was.
+Result<const cloud::CapacityReservation*> reserved_for(const ResolvedClass& resolved, const PlannedInstance& planned) {
+  if (planned.reservation.empty()) return nullptr;
+  const auto found = std::ranges::find(resolved.reservations, planned.reservation, &cloud::CapacityReservation::id);
+  if (found != resolved.reservations.end()) return &*found;
+  auto out =
+      refused(Code::kExhausted, resolved.node_class, "capacityReservationSelectorTerms",
+              fmt::format("it does not select {} any more, or the reservation is not active", planned.reservation),
+              "extend the reservation, or allow other capacity in the requirements of the NodePool");
+  out.value().field = "capacity";
+  return out;
 }
 
 std::vector<cloud::BlockDevice> devices_of(const NodeClass& node_class) {
@@ -145,19 +144,11 @@ void count_launch(ResolvedClass& resolved, const cloud::InstanceRequest& request
 Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved, const ClusterIdentity& cluster,
                                                  const PlannedInstance& planned) {
   const NodeClass& node_class = resolved.node_class;
-  // Without a zone, that of a reservation is the best.
   PlannedInstance placed = planned;
-  const cloud::CapacityReservation* reservation = reserved_for(resolved, planned);
-  if (reservation != nullptr && placed.zone.empty()) placed.zone = reservation->zone;
+  QM_ASSIGN(const cloud::CapacityReservation* reservation, reserved_for(resolved, planned));
   cloud::InstanceRequest out;
   QM_ASSIGN(out.image_id, image_for(resolved, placed));
-  auto found = subnet_for(resolved, placed);
-  // A reservation in a zone without a subnet of the class is of no use; other zones are.
-  if (!found && placed.zone != planned.zone) {
-    reservation = nullptr;
-    found = subnet_for(resolved, planned);
-  }
-  QM_ASSIGN(const cloud::Subnet* subnet, std::move(found));
+  QM_ASSIGN(const cloud::Subnet* subnet, subnet_for(resolved, placed));
   QM_ASSIGN(out.security_groups, groups_for(resolved, *subnet));
   out.subnet = subnet->id;
   out.zone = subnet->zone;
@@ -178,6 +169,7 @@ Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved, 
   if (reservation != nullptr) {
     out.capacity_reservation = reservation->id;
     out.capacity_block = reservation->kind == "capacity-block";
+    placed.labels["karpenter.sh/capacity-type"] = "reserved";
     placed.labels["karpenter.k8s.aws/capacity-reservation-id"] = reservation->id;
   }
   out.tags = tags_of(node_class, cluster, planned);

@@ -1,5 +1,6 @@
 #include "qm/autoscaler/api.hpp"
 
+#include "qm/autoscaler/what_if.hpp"
 #include "qm/rpc/feed_stream.hpp"
 #include "qm/rpc/server.hpp"
 #include "qm/rpc/worker.hpp"
@@ -63,6 +64,19 @@ class Api final : public pb::Capacity::CallbackService {
                        });
   }
 
+  // Both search on the worker, over a copy of the rows.
+  grpc::ServerUnaryReactor* ExplainCapacity(grpc::CallbackServerContext* context,
+                                            const pb::ExplainCapacityRequest* request,
+                                            pb::ExplainCapacityResponse* out) override {
+    return on_copy(context, request, out, explanation_for);
+  }
+
+  grpc::ServerUnaryReactor* SimulateCapacity(grpc::CallbackServerContext* context,
+                                             const pb::SimulateCapacityRequest* request,
+                                             pb::SimulateCapacityResponse* out) override {
+    return on_copy(context, request, out, simulation_for);
+  }
+
   grpc::ServerUnaryReactor* ListClaims(grpc::CallbackServerContext* context, const pb::ListClaimsRequest* request,
                                        pb::ListClaimsResponse* out) override {
     const auto caller = rpc::caller_of(*context);
@@ -97,6 +111,19 @@ class Api final : public pb::Capacity::CallbackService {
   }
 
  private:
+  template <class Request, class Response, class Fn>
+  grpc::ServerUnaryReactor* on_copy(grpc::CallbackServerContext* context, const Request* request, Response* out,
+                                    Fn answer) {
+    const auto caller = rpc::caller_of(*context);
+    return worker_.answer(context, *request, [this, request, out, caller, answer]() -> qm::Status {
+      QM_TRY(host_.can_answer());
+      std::unique_ptr<Engine> copy;
+      host_.read([&](const service::Shell& shell) { copy = copy_of(engine_of(shell)); });
+      QM_ASSIGN(*out, answer(*copy, clock_.now(), *request, caller));
+      return {};
+    });
+  }
+
   service::Host& host_;
   const DomainClock& clock_;
   rpc::Worker worker_;

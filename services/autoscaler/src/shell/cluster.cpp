@@ -11,23 +11,38 @@ namespace qm::autoscaler {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+NodeLifecycle::Options lifecycle_options(const Cluster::Options& options) {
+  NodeLifecycle::Options out;
+  out.writes_status = options.settings.driver == Driver::kEc2;
+  out.most_grace = options.groups.most_grace;
+  return out;
+}
+
+}  // namespace
+
 Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options)
     : host_(host),
+      clock_(clock),
       options_(std::move(options)),
       scaling_(client, {"scaling", options_.settings.scaling, kube::other_controllers_of("scaling")}),
       pools_(client, options_.pools),
       daemon_sets_(client),
-      nodes_(client),
-      lifecycle_(client,
-                 [&host](const auto& use) { host.read([&](const service::Shell& shell) { use(engine_of(shell)); }); },
-                 clock, {options_.settings.driver == Driver::kEc2}),
+      nodes_(client, options_.node_pods),
+      lifecycle_(
+          client, [&host](const auto& use) { host.read([&](const service::Shell& shell) { use(engine_of(shell)); }); },
+          clock, lifecycle_options(options_)),
       overlays_(client, clock),
       buffers_(client, clock),
+      provisioning_(client, clock),
       pool_status_(client, clock) {
   if (options_.settings.driver == Driver::kKarpenter)
     claims_ = std::make_unique<ClaimWatch>(client, clock, options_.shard, options_.on_node_claims);
   if (options_.settings.alone)
-    observer_ = std::make_unique<PodObserver>(client, clock, options_.on_node_claims, options_.groups.system_pods());
+    observer_ = std::make_unique<PodObserver>(
+        client, clock, options_.on_node_claims,
+        PodObserver::Options{options_.groups.system_pods(), options_.settings.default_spread});
 }
 
 Cluster::~Cluster() { stop(); }
@@ -55,6 +70,7 @@ void Cluster::start() {
   lifecycle_.start();
   overlays_.start();
   buffers_.start();
+  provisioning_.start();
   pools_.start();
   if (claims_) claims_->start();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -65,6 +81,7 @@ void Cluster::stop() {
   if (observer_) observer_->stop();
   if (claims_) claims_->stop();
   pools_.stop();
+  provisioning_.stop();
   buffers_.stop();
   overlays_.stop();
   lifecycle_.stop();
@@ -75,7 +92,7 @@ void Cluster::stop() {
 
 bool Cluster::synced() const {
   return scaling_.known() && pools_.synced() && nodes_.synced() && overlays_.synced() && buffers_.synced() &&
-         (options_.classes == nullptr || options_.classes->settled()) &&
+         provisioning_.synced() && (options_.classes == nullptr || options_.classes->settled()) &&
          (options_.priorities == nullptr || options_.priorities->synced()) && (!claims_ || claims_->synced()) &&
          (!observer_ || observer_->synced());
 }
@@ -156,23 +173,50 @@ void Cluster::publish_capacity_objects(const std::stop_token& stop) {
     in.bytes = std::move(bytes);
     submit_input(std::move(in), stop);
   };
+  if (options_.classes != nullptr && options_.classes->settled())
+    publish("reservations", reservations_input(options_.classes->reservations()).bytes, published_reservations_);
   if (const auto overlays = overlays_.overlays()) publish("overlays", overlays_bytes(*overlays), published_overlays_);
+  if (auto requests = provisioning_.requests()) {
+    add_room(*requests);
+    publish("provisioning", provisioning_input(*requests).bytes, published_provisioning_);
+  }
   if (const auto buffers = buffers_.buffers()) publish("buffers", buffers_bytes(*buffers), published_buffers_);
+}
+
+// Without placement the room on running nodes is counted here; what is launched for a request is no room of others.
+void Cluster::add_room(std::vector<ProvisioningRequest>& requests) {
+  if (!observer_ || !observer_->synced()) return;
+  for (ProvisioningRequest& request : requests) {
+    if (!request.invalid.empty()) continue;
+    std::vector<DemandUpdated::Item> items(1);
+    items[0].id = {request.uid, 1};
+    items[0].ns = request.ns;
+    items[0].pod_sets = request.pod_sets;
+    observer_->find_room(items);
+    request.room = items[0].room;
+  }
 }
 
 // With Karpenter as the driver the status of NodePools is its own.
 void Cluster::write_status() {
   std::map<std::string, BufferState> buffers;
+  std::map<WorkloadUid, std::vector<Condition>> provisioning;
   std::map<std::string, PoolStatus::Status> pools;
   host_.read([&](const service::Shell& shell) {
     buffers = engine_of(shell).buffers();
+    provisioning = engine_of(shell).provisioning();
     pools = PoolStatus::status_of(engine_of(shell), pool_faults_);
   });
   buffers_.write_status(buffers);
+  provisioning_.write_status(provisioning);
   if (options_.settings.driver == Driver::kEc2) pool_status_.write(pools);
 }
 
 // Writes one Event to each namespace whose workloads have another owner, with its name.
+void Cluster::export_metrics(metrics::Registry& registry) const {
+  registry.on_collect([this] { return nodes_.metrics().families(); });
+}
+
 void Cluster::report() {
   std::map<std::string, std::string> uids;  // one for each namespace
   host_.read([&](const service::Shell& shell) {
@@ -204,7 +248,7 @@ void Cluster::run(const std::stop_token& stop) {
     publish_capacity_objects(stop);
     publish_pools(stop);
     // Before the nodes: a node that is ready is known to be initialized or not.
-    for (auto& in : nodes_.changes()) submit_input(std::move(in), stop);
+    for (auto& in : nodes_.changes(clock_.now())) submit_input(std::move(in), stop);
     if (claims_) {
       for (const auto& claim : claims_->lost()) {
         service::Input in;

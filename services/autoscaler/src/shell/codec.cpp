@@ -1,5 +1,8 @@
-#include "instances/node_claim.hpp"
+#include "instances/node_pods_rows.hpp"
+#include "instances/scale_down_rows.hpp"
 #include "json_values.hpp"
+#include "launch/launch_codec.hpp"
+#include "launch/provisioning_rows.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/wire/encode.hpp"
@@ -154,8 +157,16 @@ Result<std::vector<Command>> look(const service::Input& in) {
     QM_ASSIGN(auto update, overlays_from_bytes(in.bytes));
     return std::vector<Command>{std::move(update)};
   }
+  if (in.name == "provisioning") {
+    QM_ASSIGN(auto update, provisioning_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(update)};
+  }
   if (in.name == "node.details") {
     QM_ASSIGN(auto update, node_details_from_bytes(in.bytes));
+    return std::vector<Command>{std::move(update)};
+  }
+  if (in.name == "node.pods") {
+    QM_ASSIGN(auto update, node_pods_from_bytes(in.bytes));
     return std::vector<Command>{std::move(update)};
   }
   if (in.name == "pods.waiting") {
@@ -194,8 +205,12 @@ Result<std::vector<Command>> look(const service::Input& in) {
       const auto kind = n["kind"].integer();
       if (kind < 0 || kind > static_cast<std::int64_t>(NoticeKind::kLifecycle))
         return fail(Code::kInvalid, "a notice of kind {}", kind);
-      out.emplace_back(InstanceNoticeUpdated{InstanceId(n["instance"].string()), static_cast<NoticeKind>(kind),
-                                             from_micros(n["at_us"].integer())});
+      const Instant at = from_micros(n["at_us"].integer());
+      if (const auto& node = n["node"].string(); !node.empty()) {
+        out.emplace_back(SpotNoticeUpdated{NodeName(node), at, n["over"].boolean(), static_cast<NoticeKind>(kind)});
+      } else {
+        out.emplace_back(InstanceNoticeUpdated{InstanceId(n["instance"].string()), static_cast<NoticeKind>(kind), at});
+      }
     }
     return out;
   }
@@ -213,6 +228,7 @@ Result<std::vector<Command>> look(const service::Input& in) {
     }
     return std::vector<Command>{std::move(out)};
   }
+  if (in.name == "reservations") return std::vector<Command>{reservations_listed(seen)};
   if (in.name == "spot_prices") {
     SpotPricesUpdated out;
     for (const auto& q : seen.items()) {
@@ -222,23 +238,6 @@ Result<std::vector<Command>> look(const service::Input& in) {
     return std::vector<Command>{std::move(out)};
   }
   return fail(Code::kInvalid, "not an observation: {}", in.name);
-}
-
-/// Of a single launch, and of each member of a gang's.
-std::vector<Command> launch_outcome(const Json& answer) {
-  Refusal refusal = Refusal::kCapacity;
-  for (const auto other :
-       {Refusal::kType, Refusal::kZone, Refusal::kMarket, Refusal::kAccount, Refusal::kOffering, Refusal::kLaunch}) {
-    if (answer["refusal"].string() == name_of(other)) refusal = other;
-  }
-  const auto ended = [&](const Json& member) {
-    return LaunchEnded{ClaimName(member["claim"].string()), InstanceId(member["instance"].string()),
-                       answer["error"].string(), refusal};
-  };
-  std::vector<Command> out;
-  for (const Json& member : answer["members"].items()) out.push_back(ended(member));
-  if (out.empty()) out.push_back(ended(answer));
-  return out;
 }
 
 Result<std::vector<Command>> outcome(const service::Input& in) {
@@ -253,7 +252,7 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
   const ClaimName claim(answer["claim"].string());
   if (answer["pending"].boolean()) return std::vector<Command>{};  // the poll of the cloud will show it
   // The node itself shows it, and the group its instance.
-  if (in.name == "node.cordon" || in.name == "group.hook") return std::vector<Command>{};
+  if (in.name == "node.cordon" || in.name == "group.hook" || in.name == "group.protect") return std::vector<Command>{};
   if (in.name == "group.size") {
     if (answer["error"].string().empty()) return std::vector<Command>{};  // its instances appear in the cloud
     return std::vector<Command>{
@@ -264,8 +263,9 @@ Result<std::vector<Command>> outcome(const service::Input& in) {
 }
 
 bool is_notice(const std::string& reason) {
-  return std::ranges::any_of(std::array{NoticeKind::kSpot, NoticeKind::kMaintenance, NoticeKind::kLifecycle},
-                             [&](NoticeKind kind) { return reason == reason_of(kind); });
+  return std::ranges::any_of(
+      std::array{NoticeKind::kSpot, NoticeKind::kMaintenance, NoticeKind::kLifecycle, NoticeKind::kReservationEnd},
+      [&](NoticeKind kind) { return reason == reason_of(kind); });
 }
 
 /// The deadline of a cloud does not move: such an eviction overrides every disruption budget, and is audited.
@@ -335,39 +335,6 @@ Result<std::vector<Command>> Codec::decode(const service::Input& in) const {
       break;
   }
   return fail(Code::kUnimplemented, "the autoscaler has no request {}", in.name);
-}
-
-// Intents have all data that the executor needs: it reads no state.
-void Codec::encode_launches(const Output& out, service::Effects& effects) const {
-  for (const auto& l : out.launches) {
-    const bool gang = driver_ == Driver::kEc2 && !l.row.launch.empty();
-    Json taints = Json::array(), labels = Json::object(), claims = Json::array();
-    for (const auto& other : out.launches) {
-      if (gang && other.row.launch == l.row.launch) claims.push_back(other.claim.value());
-    }
-    if (gang && claims.at(0).string() != l.claim.value()) continue;  // its first member has the whole launch
-    for (const auto& t : l.pool.taints)
-      taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
-    for (const auto& [k, v] : l.pool.labels) labels.set(k, v);
-    for (const auto& [k, v] : l.row.labels) labels.set(k, v);
-    Json payload = Json::object({{"claim", l.claim.value()},
-                                 {"pool", l.row.pool},
-                                 {"type", l.row.type},
-                                 {"zone", l.row.zone},
-                                 {"spot", l.row.market == Market::kSpot},
-                                 {"labels", std::move(labels)},
-                                 {"taints", std::move(taints)},
-                                 {"class", l.pool.node_class},
-                                 {"lifecycle", launch_lifecycle(l)},
-                                 {"reason", l.row.reason}});
-    if (gang) {
-      payload.set("launch", l.row.launch);
-      payload.set("claims", std::move(claims));
-      effects.intents.push_back({"launch/" + l.row.launch, "gang.launch", l.row.launch, 0, payload.dump()});
-    } else {
-      effects.intents.push_back({"launch/" + l.claim.value(), "instance.launch", l.claim.value(), 0, payload.dump()});
-    }
-  }
 }
 
 void Codec::encode(const Engine& engine, const Output& out, std::span<const std::size_t>,
@@ -496,6 +463,7 @@ void Codec::encode(const Engine& engine, const Output& out, std::span<const std:
     const auto key = fmt::format("scaler/{}/{}/{}", name_of(s.scaler.kind), s.scaler.ns, s.scaler.name);
     effects.intents.push_back({fmt::format("{}/{}", key, micros(s.asked)), "replicas.switch", key, 0, payload.dump()});
   }
+  encode_protections(out.protections, effects);
   for (const auto& h : out.hooks) {
     const Json payload =
         Json::object({{"group", h.group}, {"hook", h.hook}, {"instance", h.instance.value()}, {"done", h.done}});

@@ -127,8 +127,31 @@ std::string bytes(const InstanceNoticeRow& n) {
   return wire::encode(row);
 }
 
+std::string bytes(const ReservedCapacity& r) {
+  st::ReservedCapacity row;
+  row.set_type(r.reservation.type);
+  row.set_zone(r.reservation.zone);
+  row.set_block(r.reservation.block);
+  row.set_start_us(micros(r.reservation.start));
+  if (r.reservation.end) row.set_end_us(micros(*r.reservation.end));
+  row.set_count(r.reservation.count);
+  row.set_others(r.others);
+  for (const auto& name : r.classes) row.add_classes(name);
+  return wire::encode(row);
+}
+
+ReservedCapacity reserved_capacity_of(const std::string& id, const st::ReservedCapacity& row) {
+  ReservedCapacity out;
+  out.reservation = {id, row.type(), row.zone(), row.block(), from_micros(row.start_us()), std::nullopt, row.count()};
+  if (row.has_end_us()) out.reservation.end = from_micros(row.end_us());
+  out.others = row.others();
+  out.classes.assign(row.classes().begin(), row.classes().end());
+  return out;
+}
+
 NoticeKind notice_kind(std::string_view reason) {
-  for (const auto kind : {NoticeKind::kRebalance, NoticeKind::kMaintenance, NoticeKind::kLifecycle}) {
+  for (const auto kind :
+       {NoticeKind::kRebalance, NoticeKind::kMaintenance, NoticeKind::kLifecycle, NoticeKind::kReservationEnd}) {
     if (reason == reason_of(kind)) return kind;
   }
   return NoticeKind::kSpot;

@@ -21,6 +21,8 @@ namespace st = quartermaster::autoscaler::state;
 [[nodiscard]] std::string bytes(const ScheduleRow& schedule);
 [[nodiscard]] std::string bytes(const InstanceNoticeRow& notice);
 /// An empty or unknown text is that of a row of an earlier release.
+std::string bytes(const ReservedCapacity& reserved);
+ReservedCapacity reserved_capacity_of(const std::string& id, const st::ReservedCapacity& row);
 [[nodiscard]] NoticeKind notice_kind(std::string_view reason);
 
 }  // namespace qm::autoscaler

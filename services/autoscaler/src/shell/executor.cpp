@@ -1,5 +1,6 @@
 // Terminate, size and cordon, each idempotent: the size of a group is a number, not an increment. Launches are in
-// launch_executor.cpp.
+// launch/launch_executor.cpp.
+#include "launch/fleet_launcher.hpp"
 #include "observed.hpp"
 #include "qm/autoscaler/replica_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
@@ -34,7 +35,8 @@ Executor::Executor(kube::Client& kube, cloud::Aws& aws, Driver driver, std::stri
       shard_(std::move(shard)),
       parameters_(std::move(parameters)),
       system_pods_(system_pods),
-      replicas_(std::make_shared<ReplicaExecutor>(kube)) {}
+      replicas_(std::make_shared<ReplicaExecutor>(kube)),
+      fleets_(std::make_shared<FleetLauncher>(aws, std::string(kOwnerTag), shard_)) {}
 
 Result<service::Outcome> Executor::execute(const store::IntentRow& intent) {
   if (intent.kind == "instance.launch") return launch(intent);
@@ -42,6 +44,7 @@ Result<service::Outcome> Executor::execute(const store::IntentRow& intent) {
   if (intent.kind == "instance.terminate") return terminate(intent);
   if (intent.kind == "group.size") return size_group(intent);
   if (intent.kind == "group.hook") return answer_hook(intent);
+  if (intent.kind == "group.protect") return protect(intent);
   if (intent.kind == "node.cordon") return cordon(intent);
   if (intent.kind.starts_with("replicas.")) return replicas_->execute(intent);
   return fail(Code::kInternal, "no intent of ours: {}", intent.kind);
@@ -159,7 +162,7 @@ Result<service::Outcome> Executor::size_group(const store::IntentRow& intent) {
 service::Outcome Executor::failed(const store::IntentRow& intent, const Error& error) {
   if (intent.kind.starts_with("replicas.")) return ReplicaExecutor::failed(intent, error);
   const auto want = Json::parse(intent.payload).value_or(Json());
-  if (intent.kind == "node.cordon" || intent.kind == "group.hook") return {"{}"};
+  if (intent.kind == "node.cordon" || intent.kind == "group.hook" || intent.kind == "group.protect") return {"{}"};
   if (intent.kind == "group.size") {
     return {Json::object({{"group", want["group"].string()}, {"error", error.to_string()}}).dump()};
   }

@@ -230,6 +230,23 @@ ClassResources NodeClassWatch::resources(const std::string& node_class) const {
   return entry == entries_.end() || !entry->second.known ? ClassResources{} : resources_of(entry->second.resolved);
 }
 
+std::vector<ReservationsListed::Item> NodeClassWatch::reservations() const {
+  std::map<std::string, ReservationsListed::Item> out;
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, entry] : entries_) {
+    for (const cloud::CapacityReservation& one : entry.resolved.reservations) {
+      auto& item = out[one.id];
+      item.reservation = {one.id,    one.instance_type, one.zone, one.kind == "capacity-block",
+                          one.start, one.end,           one.total};
+      item.available = one.available;
+      item.classes.push_back(name);
+    }
+  }
+  std::vector<ReservationsListed::Item> list;
+  for (auto& [id, item] : out) list.push_back(std::move(item));
+  return list;
+}
+
 Result<cloud::InstanceRequest> NodeClassWatch::launch_parameters(const std::string& node_class,
                                                                  const PlannedInstance& planned) {
   if (auto why = why_not_ready(node_class); !why.empty()) {
@@ -243,10 +260,8 @@ Result<cloud::InstanceRequest> NodeClassWatch::launch_parameters(const std::stri
   if (entry == entries_.end()) return fail(Code::kInvalid, "EC2NodeClass {} was deleted", node_class);
   ClusterIdentity cluster = options_.cluster;
   cluster.kubernetes_version = version_;
-  PlannedInstance dated = planned;
-  dated.at = clock_.now();
-  auto request = autoscaler::launch_parameters(entry->second.resolved, cluster, dated);
-  if (request) count_launch(entry->second.resolved, *request);
+  auto request = autoscaler::launch_parameters(entry->second.resolved, cluster, planned);
+  if (request && planned.counted) count_launch(entry->second.resolved, *request);
   return request;
 }
 

@@ -1,8 +1,10 @@
 #include "observed.hpp"
+#include "pods/pod_selectors.hpp"
 #include "qm/autoscaler/cluster.hpp"
 #include "qm/base/log.hpp"
 #include "qm/config/needs.hpp"
 #include "qm/kube_objects/rules.hpp"
+#include "qm/kube_rules/text.hpp"
 #include "rows.hpp"
 #include "running_nodes.hpp"
 
@@ -40,6 +42,11 @@ kube::Locate group_kind(kube::Client& client, const char* group, const char* ver
   return [&client, group, version] { return client.find_kind(group, "podgroups", {version}); };
 }
 
+/// ScheduleAnyway excludes no node.
+bool has_hard(const kube_objects::DefaultSpread& spread) {
+  return std::ranges::any_of(spread, [](const auto& one) { return one.required; });
+}
+
 service::Input seen(const char* name, std::string bytes) {
   service::Input in;
   in.source = service::Source::kWatch;
@@ -66,13 +73,17 @@ bool waits_for_capacity(const Json& pod) {
   return condition["status"].string() == "False" && condition["reason"].string() == "Unschedulable";
 }
 
+PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node)
+    : PodObserver(client, clock, std::move(on_new_node), Options{}) {}
+
 PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node,
-                         SystemPods system_pods)
+                         Options options)
     : client_(client),
       clock_(clock),
       on_new_node_(std::move(on_new_node)),
-      system_pods_(system_pods),
+      options_(std::move(options)),
       running_(std::make_unique<RunningNodes>()),
+      selectors_(has_hard(options_.default_spread) ? std::make_unique<PodSelectors>(client) : nullptr),
       pod_informer_(client, kube::resources::kPods, "",
                     {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
       node_informer_(client, kube::resources::kNodes, "",
@@ -85,15 +96,17 @@ PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::fu
 PodObserver::~PodObserver() = default;
 
 void PodObserver::start() {
+  if (selectors_) selectors_->start();
   for (auto* informer : {&volcano_informer_, &group_informer_, &node_informer_, &pod_informer_}) informer->start();
 }
 
 void PodObserver::stop() {
   for (auto* informer : {&pod_informer_, &node_informer_, &group_informer_, &volcano_informer_}) informer->stop();
+  if (selectors_) selectors_->stop();
 }
 
 bool PodObserver::synced() const {
-  return pod_informer_.synced() && node_informer_.synced() &&
+  return pod_informer_.synced() && node_informer_.synced() && (!selectors_ || selectors_->synced()) &&
          (volcano_informer_.synced() || volcano_informer_.absent()) &&
          (group_informer_.synced() || group_informer_.absent());
 }
@@ -123,7 +136,7 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   } else {
     running_->put_pod(pod);
   }
-  const bool evictable = !node.empty() && system_pods_ == SystemPods::kEvicted && is_evictable_system_pod(pod);
+  const bool evictable = !node.empty() && options_.system_pods == SystemPods::kEvicted && is_evictable_system_pod(pod);
   const bool holds = !deleted && works(pod) && !evictable;
   if (!holds) {
     leave(uid);
@@ -135,7 +148,9 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   p.name = kube::name_of(pod);
   p.node = node;
   p.works = true;
-  p.waits = waits_for_capacity(pod);
+  // Its capacity is that of its ProvisioningRequest.
+  const bool booked = !kube::annotation(pod, kConsumes).empty() || !kube::annotation(pod, kConsumesBeta).empty();
+  p.waits = waits_for_capacity(pod) && !booked;
   p.group = group_of(pod);
   p.type = kube::label(pod, "workload-type");
   p.size = number_of(kube::annotation(pod, "kueue.x-k8s.io/pod-group-total-count"));
@@ -161,6 +176,14 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   }
   p.shape = std::move(*shape);
   p.rules = std::move(*rules);
+  p.labels.clear();
+  if (selectors_ && pod["spec"]["topologySpreadConstraints"].size() == 0) {
+    for (const auto& [key, value] : pod["metadata"]["labels"].members()) p.labels[key] = value.string();
+    for (const Json& owner : pod["metadata"]["ownerReferences"].items()) {
+      if (owner["controller"].boolean())
+        p.controller = owner["kind"].string(), p.controller_name = owner["name"].string();
+    }
+  }
   p.priority = static_cast<std::int32_t>(pod["spec"]["priority"].integer());
   const auto& since = scheduled_condition(pod)["lastTransitionTime"].string();
   const auto at = from_rfc3339(since.empty() ? pod["metadata"]["creationTimestamp"].string() : since);
@@ -210,7 +233,7 @@ void PodObserver::confirm_cordons() {
     }
   }
   for (const auto& name : due) {
-    const auto pods = working_pods(client_, name, system_pods_);
+    const auto pods = working_pods(client_, name, options_.system_pods);
     if (!pods) continue;  // the next round reads again
     const std::scoped_lock lock(mutex_);
     Node& n = nodes_[name];
@@ -221,6 +244,16 @@ void PodObserver::confirm_cordons() {
   }
 }
 
+// Services may appear after their pods, so the constraints by default are not stored.
+std::string PodObserver::rules_of(const Pod& pod) const {
+  if (!selectors_ || pod.labels.empty()) return pod.rules;
+  const auto selected = selectors_->of(pod.ns, pod.labels, pod.controller, pod.controller_name);
+  auto like = pod.rules.empty() ? kube_rules::PodTemplate{Namespace(pod.ns), pod.labels, {}}
+                                : kube_rules::template_of(pod.rules).value_or(kube_rules::PodTemplate{});
+  kube_objects::add_default_spread(options_.default_spread, selected, like);
+  return like.rules.spread.empty() ? pod.rules : kube_rules::text_of(like);
+}
+
 std::vector<DemandUpdated::Item> PodObserver::waiting() {
   struct Gang {
     std::int64_t there = 0, size = 0;
@@ -228,13 +261,14 @@ std::vector<DemandUpdated::Item> PodObserver::waiting() {
   };
   std::vector<DemandUpdated::Item> out;
   std::map<std::string, Gang> gangs;
-  const auto add = [](DemandUpdated::Item& item, const Pod& p) {
+  const auto add = [this](DemandUpdated::Item& item, const Pod& p) {
+    const std::string rules = rules_of(p);
     item.ns = p.ns;
     item.type = p.type;
     item.priority = item.pod_sets.empty() ? p.priority : std::max(item.priority, p.priority);
     item.since = item.pod_sets.empty() ? p.since : std::min(item.since, p.since);
     const auto same = std::find_if(item.pod_sets.begin(), item.pod_sets.end(),
-                                   [&](const PodSet& s) { return s.shape == p.shape && s.rules == p.rules; });
+                                   [&](const PodSet& s) { return s.shape == p.shape && s.rules == rules; });
     if (same != item.pod_sets.end()) {
       ++same->count;
       return;
@@ -242,7 +276,7 @@ std::vector<DemandUpdated::Item> PodObserver::waiting() {
     PodSet set;
     set.name = fmt::format("set{}", item.pod_sets.size());
     set.shape = p.shape;
-    set.rules = p.rules;
+    set.rules = rules;
     item.pod_sets.push_back(std::move(set));
   };
   for (const auto& [uid, p] : pods_) {
@@ -268,6 +302,11 @@ std::vector<DemandUpdated::Item> PodObserver::waiting() {
   }
   running_->find_room(out);
   return out;
+}
+
+void PodObserver::find_room(std::vector<DemandUpdated::Item>& items) {
+  const std::scoped_lock lock(mutex_);
+  running_->find_room(items);
 }
 
 std::vector<service::Input> PodObserver::changes() {

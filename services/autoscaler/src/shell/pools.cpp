@@ -1,5 +1,6 @@
 // Converts NodePools to the engine's form.
 #include "qm/autoscaler/columns/columns.hpp"
+#include "qm/autoscaler/node_pools/summary.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
@@ -11,14 +12,6 @@
 
 namespace qm::autoscaler {
 namespace {
-
-NodeTemplate template_of(const config::NodePool& from) {
-  NodeTemplate out{{}, from.labels};
-  for (const auto& r : from.requirements)
-    out.requirements.push_back(
-        {r.key, *operator_of(r.op), r.values, r.min_values == 0 ? std::nullopt : std::optional(r.min_values)});
-  return out;
-}
 
 void warn_of_unknown_types(const config::NodePool& from) {
   for (const auto& r : from.requirements) {
@@ -44,7 +37,7 @@ std::string objection_to_static(const config::NodePool& from) {
 }
 
 void fill_columns(const config::NodePool& from, Pool& p) {
-  auto columns = columns_of(template_of(from));
+  auto columns = columns_of(node_template_of(from));
   p.not_ready = objection_to_static(from);
   if (!columns) {
     const Error& error = columns.error();
@@ -53,6 +46,7 @@ void fill_columns(const config::NodePool& from, Pool& p) {
     p.instance_types = std::move(columns->instance_types);
     if (columns->on_demand) p.markets.push_back(Market::kOnDemand);
     if (columns->spot) p.markets.push_back(Market::kSpot);
+    p.reserved = columns->reserved && from.scaling_group.empty();
     p.zones = std::move(columns->zones);
     p.not_zones = std::move(columns->not_zones);
     p.rules = std::move(columns->open);

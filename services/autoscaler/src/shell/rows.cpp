@@ -3,6 +3,9 @@
 #include "event_rows.hpp"
 #include "instances/consolidation_rows.hpp"
 #include "instances/lifecycle_rows.hpp"
+#include "instances/node_pods_rows.hpp"
+#include "instances/scale_down_rows.hpp"
+#include "launch/provisioning_rows.hpp"
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "replicas/replica_rows.hpp"
@@ -73,6 +76,8 @@ st::Pool message(const Pool& p) {
   if (p.unready_after) row.set_unready_after_us(p.unready_after->count());
   *row.mutable_lifecycle() = message(p.lifecycle);
   row.set_manual(p.manual);
+  *row.mutable_scale_down() = message(p.scale_down);
+  row.set_reserved(p.reserved);
   return row;
 }
 
@@ -107,6 +112,8 @@ Pool pool_of(const st::Pool& row) {
   p.node_resources.insert(row.node_resources().begin(), row.node_resources().end());
   if (row.has_unready_after_us()) p.unready_after = Duration(row.unready_after_us());
   p.manual = row.manual();
+  p.scale_down = group_scale_down_of(row.scale_down());
+  p.reserved = row.reserved();
   return p;
 }
 
@@ -134,6 +141,8 @@ std::string bytes(const Claim& c) {
   row.set_interrupted(c.interrupted);
   *row.mutable_life() = message(c.life);
   row.set_owed(c.owed);
+  row.set_zone_open(c.zone_open);
+  row.set_reservation(c.reservation);
   return wire::encode(row);
 }
 
@@ -163,6 +172,8 @@ Claim claim_of(const st::Claim& row) {
   // A row of an earlier release: its node was ready once.
   if (!row.has_life()) c.life.initialized = c.state == ClaimState::kReady || c.state == ClaimState::kDraining;
   c.owed = row.owed();
+  c.zone_open = row.zone_open();
+  c.reservation = row.reservation();
   return c;
 }
 
@@ -430,7 +441,10 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
       t.spot_prices, "price", [](const auto& key) { return joined(key.first, key.second); }, out);
   append(
       t.blocked, "blocked",
-      [](const Offering& o) { return joined(joined(o.group, joined(o.type, o.zone)), std::string(name_of(o.market))); },
+      [](const Offering& o) {
+        const auto market = o.reservation.empty() ? std::string(name_of(o.market)) : "reserved=" + o.reservation;
+        return joined(joined(o.group, joined(o.type, o.zone)), market);
+      },
       out);
   append(t.counters, "counter", kText, out);
   append(t.group_sizes, "group", kText, out);
@@ -451,9 +465,13 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.drift_back_offs, "drift_back_off", kText, out);
   append(t.buffers, "buffer", kText, out);
   append(t.overlays, "overlay", kText, out);
+  append(t.reservations, "reservation", kText, out);
+  append(t.provisioning, "provisioning", kValue, out);
   append_changes(t.replicas, out);
   append(t.scaling_groups, "scaling_group", kText, out);
   append(t.hook_waits, "hook_wait", kValue, out);
+  append_changes(t.scale_down, out);
+  append(t.node_pods, "node_pods", kValue, out);
   append(t.consolidations, "consolidation", kText, out);
   append(t.consolidation_checks, "consolidation_check", kText, out);
 }
@@ -518,7 +536,8 @@ Status restore(Tables& t, const store::StateRow& row) {
     const auto [offer, market] = parted(row.key);
     const auto [where, zone] = parted(offer);
     const auto [group, type] = parted(where);
-    t.blocked.restore({type, zone, market == "spot" ? Market::kSpot : Market::kOnDemand, group},
+    const std::string reservation = market.starts_with("reserved=") ? market.substr(9) : std::string();
+    t.blocked.restore({type, zone, market == "spot" ? Market::kSpot : Market::kOnDemand, group, reservation},
                       {instant_or_none(m.since_us()), from_micros(m.last_us()), from_micros(m.until_us()), m.out_us(),
                        m.ends_milli(), from_micros(m.decayed_us())});
   } else if (row.kind == "counter") {
@@ -559,6 +578,9 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "node_details") {
     QM_ASSIGN(const auto m, parsed<st::NodeDetails>(value, "node's details"));
     t.node_details.restore(NodeName(row.key), details_of(m));
+  } else if (row.kind == "node_pods") {
+    QM_ASSIGN(const auto m, parsed<st::NodePods>(value, "list of the pods of a node"));
+    t.node_pods.restore(NodeName(row.key), node_pods_of(m));
   } else if (row.kind == "launch_fault") {
     QM_ASSIGN(const auto m, parsed<st::LaunchFault>(value, "launch fault"));
     t.launch_faults.restore(parted(row.key), {m.count(), m.reason(), from_micros(m.until_us())});
@@ -568,12 +590,23 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "overlay") {
     QM_ASSIGN(const auto m, parsed<st::Overlay>(value, "NodeOverlay"));
     t.overlays.restore(row.key, overlay_of(m));
+  } else if (row.kind == "provisioning") {
+    QM_ASSIGN(const auto m, parsed<st::ProvisioningRequest>(value, "ProvisioningRequest"));
+    t.provisioning.restore(WorkloadUid(row.key), provisioning_row_of(m));
+  } else if (row.kind == "reservation") {
+    QM_ASSIGN(const auto m, parsed<st::ReservedCapacity>(value, "capacity reservation"));
+    t.reservations.restore(row.key, reserved_capacity_of(row.key, m));
   } else if (row.kind == "drift_back_off") {
     QM_ASSIGN(const auto m, parsed<st::DriftBackOff>(value, "back-off of drift"));
     t.drift_back_offs.restore(row.key, {m.failures(), from_micros(m.until_us()), m.reason()});
   } else {
-    QM_ASSIGN(const bool of_consolidation, restore_consolidation(t, row));
-    QM_ASSIGN(const bool known, of_consolidation ? Result<bool>(true) : restore(t.replicas, row));
+    QM_ASSIGN(bool known, restore(t.replicas, row));
+    if (!known) {
+      QM_ASSIGN(known, restore(t.scale_down, row));
+    }
+    if (!known) {
+      QM_ASSIGN(known, restore_consolidation(t, row));
+    }
     if (!known) return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }
   return {};

@@ -16,7 +16,33 @@ settings::Kind<Money> usd_per_hour() {
           write};
 }
 
+settings::Kind<kube_objects::DefaultSpread> default_spread() {
+  const auto read = [](const std::string& text) -> std::optional<kube_objects::DefaultSpread> {
+    const auto spread = kube_objects::default_spread_of(text);
+    return spread ? std::optional(*spread) : std::nullopt;
+  };
+  const auto write = [](const kube_objects::DefaultSpread& spread) { return kube_objects::text_of(spread); };
+  return {{.type = settings::Type::kText,
+           .allowed = "system, none, or KEY:MAXSKEW:DoNotSchedule and KEY:MAXSKEW:ScheduleAnyway after commas"},
+          read,
+          write};
+}
+
+/// `what`: whose URL, for the error.
+settings::Kind<std::string> url(const std::string& what) {
+  return settings::text(what + ", with http:// or https://", R"(^https?://[^/\s]+\S*$)", [](const std::string& value) {
+    const auto scheme = value.find("://");
+    const bool known = value.starts_with("http://") || value.starts_with("https://");
+    return known && value.size() > scheme + 3 && value[scheme + 3] != '/' && value.find_first_of(" \t\n") == value.npos;
+  });
+}
+
 }  // namespace
+
+// Where Karpenter launches instances, it consolidates nodes too.
+bool consolidates(const Settings& settings) {
+  return settings.consolidation.on && settings.cluster.driver == Driver::kEc2;
+}
 
 Options engine_options(const Settings& settings) {
   Options out;
@@ -27,8 +53,9 @@ Options engine_options(const Settings& settings) {
   out.checkpoint_interval = settings.checkpoint_interval;
   out.replicas.exact_schedules = settings.replicas.exact_schedules;
   out.provider = settings.cluster.driver != Driver::kNone;
-  // Where Karpenter launches instances, it consolidates nodes too.
-  out.consolidation = settings.consolidation.on && settings.cluster.driver == Driver::kEc2;
+  constexpr std::size_t kAlternatives = 19;  // EC2 suggests at least ten types for a spot request
+  if (settings.cluster.driver == Driver::kEc2) out.alternatives = kAlternatives;
+  out.consolidation = consolidates(settings);
   out.consolidation_saving = static_cast<double>(settings.consolidation.least_percent) / 100;
   out.consolidation_horizon = settings.consolidation.horizon;
   return out;
@@ -45,11 +72,11 @@ const settings::Table<Settings>& settings_table() {
            choice<Driver>({{"ec2", Driver::kEc2}, {"karpenter", Driver::kKarpenter}, {"none", Driver::kNone}},
                           "ec2, karpenter where Karpenter launches NodeClaims, or none in an on-premises cluster"),
            at(cluster, &ClusterSettings::driver), "Controller that launches instances."},
-          {"aws", text("the URL of an endpoint"), at(&Settings::aws),
+          {"aws", url("the URL of an endpoint"), at(&Settings::aws),
            "Endpoint of all AWS services but STS instead of those that the environment names."},
           {"cluster-name", text("the name of the cluster, as in EKS"), at(&Settings::cluster_name),
            "Cluster that launched nodes join: in their user data, and in the tags of instances."},
-          {"cluster-endpoint", text("the URL of the API server, as nodes reach it"), at(&Settings::cluster_endpoint),
+          {"cluster-endpoint", url("the URL of the API server, as nodes reach it"), at(&Settings::cluster_endpoint),
            "API server that launched nodes join."},
           {"service-cidr", text("the addresses of Services, such as 10.100.0.0/16"), at(&Settings::service_cidr),
            "Addresses of Services, for nodes of the family AL2023."},
@@ -64,20 +91,22 @@ const settings::Table<Settings>& settings_table() {
           {"scaling", text("auto, quartermaster, karpenter, none, or the name of another controller"),
            at(cluster, &ClusterSettings::scaling),
            "Owner of scaling in a namespace that names none; none only explains what would be launched."},
-          {"interruption-queue", text("the URL of an SQS queue"), at(&Settings::interruption_queue),
+          {"interruption-queue", url("the URL of an SQS queue"), at(&Settings::interruption_queue),
            "Queue with events of EC2, Health and Auto Scaling, by rules of EventBridge."},
           {"lifecycle-time", duration(std::chrono::seconds(20)), at(&Settings::lifecycle_time),
            "Time from a lifecycle action of an Auto Scaling group to the end of its instance; at most the hook's heartbeat."},
           {"checkpoint-interval", duration(Duration{0}), at(&Settings::checkpoint_interval),
            "Time between two checkpoints of a gang on spot capacity that declares none; 0 = none is ordered."},
-          {"prometheus", text("the URL of a Prometheus"), at(replicas, &ReplicaSettings::prometheus),
+          {"default-spread", default_spread(), at(cluster, &ClusterSettings::default_spread),
+           "Topology spread of kube-scheduler for pods of Services and controllers without constraints (observe=cluster)."},
+          {"prometheus", url("the URL of a Prometheus"), at(replicas, &ReplicaSettings::prometheus),
            "Source of the Pods, Object and External metrics of HorizontalPodAutoscalers, instead of the metrics APIs."},
           {"replica-rules", choice<bool>({{"exact", true}, {"compatible", false}}, "exact, or compatible with KEDA"),
            at(replicas, &ReplicaSettings::exact_schedules),
            "Cron triggers of workloads that Quartermaster scales: their replicas exactly, or within the tolerance."},
           {"metrics-api-port", integer(0, 65535, "as port"), at(replicas, &ReplicaSettings::metrics_api_port),
            "Port on which custom and external metrics are served with the certificate of the process; 0: none."},
-          {"metrics-api-ca", text("the path of a PEM file"), at(replicas, &ReplicaSettings::metrics_api_ca),
+          {"metrics-api-ca", path(), at(replicas, &ReplicaSettings::metrics_api_ca),
            "Authority of the callers of metrics-api-port, as the API server presents itself; empty: any caller."},
           {"consolidation", choice<bool>({{"on", true}, {"off", false}}, "on, or off to disrupt empty nodes only"),
            at(consolidation, &ConsolidationSettings::on),

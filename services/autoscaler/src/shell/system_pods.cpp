@@ -7,8 +7,6 @@
 namespace qm::autoscaler {
 namespace {
 
-constexpr std::string_view kSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict";
-
 Result<std::vector<Json>> pods_on(kube::Client& client, const std::string& node) {
   std::vector<Json> out;
   kube::ListOptions ask;

@@ -1,4 +1,7 @@
+#include "launch/launch_codec.hpp"
+#include "launch/provisioning_rows.hpp"
 #include "qm/autoscaler/columns/type_facts.hpp"
+#include "qm/autoscaler/metrics/karpenter_metrics.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/catalog/catalog.hpp"
 #include "rows.hpp"
@@ -45,6 +48,22 @@ service::Input daemon_sets_input(const std::vector<PodSet>& sets) {
   return in;
 }
 
+service::Input provisioning_input(const std::vector<ProvisioningRequest>& requests) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "provisioning";
+  in.bytes = provisioning_bytes(requests);
+  return in;
+}
+
+service::Input reservations_input(const std::vector<ReservationsListed::Item>& reservations) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "reservations";
+  in.bytes = reservations_bytes(reservations);
+  return in;
+}
+
 service::Input groups_input(const std::map<std::string, ScalingGroup>& groups) {
   service::Input in;
   in.source = service::Source::kWatch;
@@ -62,55 +81,30 @@ service::Input pools_input(const std::vector<Pool>& pools) {
 }
 
 void export_metrics(metrics::Registry& registry, service::Host& host) {
+  std::shared_ptr<KarpenterMetrics> karpenter;
+  host.read([&](const service::Shell& shell) { karpenter = std::make_shared<KarpenterMetrics>(engine_of(shell)); });
+  registry.on_collect([karpenter, &host] {
+    std::vector<metrics::Family> out;
+    host.read([&](const service::Shell& shell) { out = karpenter->families(engine_of(shell)); });
+    return out;
+  });
   registry.on_scrape([&registry, &host] {
     host.read([&](const service::Shell& shell) {
       const auto& t = engine_of(shell).tables();
       std::map<std::string, double> by_state, by_pool;
-      std::map<std::pair<std::string, std::string>, double> usage;  // (pool, resource)
-      for (int s = 0; s <= static_cast<int>(ClaimState::kFailed); ++s)
-        by_state[std::string(name_of(static_cast<ClaimState>(s)))] = 0;
-      for (const auto& [name, pool] : t.pools) {
-        by_pool[name] = 0;
-        // With Karpenter's metric names, so that its dashboards and alerts work.
-        const auto limit = [&](const std::string& resource, std::int64_t amount, double unit) {
-          usage[{name, resource}] = 0;
-          if (amount < 0) return;
-          registry
-              .gauge("karpenter_nodepool_limit", "Limit of a NodePool (spec.limits), by resource",
-                     {{"nodepool", name}, {"resource_type", resource}})
-              .set(static_cast<double>(amount) / unit);
-        };
-        limit(std::string(words::kGpuResource), pool.limit_gpus, 1);
-        limit("cpu", pool.limit_cpu_milli, 1000);
-        limit("memory", pool.limit_memory_bytes, 1);
-        limit("nodes", pool.limit_nodes, 1);
-        for (const auto& [resource, amount] : pool.other_limits) limit(resource, amount, 1);
-      }
+      for (int i = 0; i <= static_cast<int>(ClaimState::kFailed); ++i)
+        by_state[std::string(name_of(static_cast<ClaimState>(i)))] = 0;
+      for (const auto& [name, pool] : t.pools) by_pool[name] = 0;
       for (const auto& [name, c] : t.claims) {
         ++by_state[std::string(name_of(c.state))];
         const auto* type = engine_of(shell).type(c.type);
-        if (!c.pool.empty() && type != nullptr && c.state != ClaimState::kGone && c.state != ClaimState::kFailed) {
+        if (!c.pool.empty() && type != nullptr && c.state != ClaimState::kGone && c.state != ClaimState::kFailed)
           by_pool[c.pool] += static_cast<double>(type->gpus);
-          usage[{c.pool, std::string(words::kGpuResource)}] += static_cast<double>(type->gpus);
-          usage[{c.pool, "cpu"}] += static_cast<double>(type->cpu_milli + type->reserved_cpu_milli) / 1000;
-          usage[{c.pool, "memory"}] += static_cast<double>(type->memory_bytes + type->reserved_memory_bytes);
-          usage[{c.pool, "nodes"}] += 1;
-          for (const auto& [resource, amount] : type->extended) {
-            if (const auto at = usage.find({c.pool, resource}); at != usage.end())
-              at->second += static_cast<double>(amount);
-          }
-        }
       }
       for (const auto& [state, n] : by_state)
         registry.gauge("qm_autoscaler_claims", "NodeClaims and instances by state", {{"state", state}}).set(n);
       for (const auto& [pool, n] : by_pool)
         registry.gauge("qm_autoscaler_pool_gpus", "GPUs of the instances of a NodePool", {{"nodepool", pool}}).set(n);
-      for (const auto& [at, n] : usage) {
-        registry
-            .gauge("karpenter_nodepool_usage", "Resources of the instances of a NodePool",
-                   {{"nodepool", at.first}, {"resource_type", at.second}})
-            .set(n);
-      }
       registry.gauge("qm_autoscaler_demand", "Gangs that have quota and no place")
           .set(static_cast<double>(t.demand.size()));
       double open = 0;

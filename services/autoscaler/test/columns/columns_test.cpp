@@ -132,6 +132,17 @@ struct Refusal {
   std::string field, words;
 };
 
+TEST(Columns, ReservedIsACapacityTypeOfItsOwn) {
+  const std::string key = "karpenter.sh/capacity-type";
+  const auto paid = columns_of({{{key, Operator::kIn, {"reserved"}, {}}}, {}});
+  ASSERT_TRUE(paid) << paid.error().to_string();
+  EXPECT_TRUE(paid->reserved && !paid->on_demand && !paid->spot);
+  const auto both = columns_of({{{key, Operator::kIn, {"on-demand", "reserved"}, {}}}, {}});
+  EXPECT_TRUE(both->reserved && both->on_demand && !both->spot);
+  EXPECT_FALSE(columns_of({{{key, Operator::kIn, {"on-demand"}, {}}}, {}})->reserved);
+  EXPECT_TRUE(columns_of({{}, {}})->reserved) << "without a requirement any capacity is allowed";
+}
+
 TEST(Columns, WhatCannotActMakesThePoolNotReady) {
   const std::string field = "spec.template.spec.requirements";
   for (const auto& row : std::vector<Refusal>{
@@ -153,9 +164,9 @@ TEST(Columns, WhatCannotActMakesThePoolNotReady) {
            {{{"topology.kubernetes.io/region", Operator::kIn, {"r"}, {}}},
             field,
             "topology.kubernetes.io/region alone"},
-           {{{"karpenter.sh/capacity-type", Operator::kIn, {"reserved"}, {}}},
+           {{{"karpenter.sh/capacity-type", Operator::kIn, {"leased"}, {}}},
             field,
-            "karpenter.sh/capacity-type In reserved"},
+            "karpenter.sh/capacity-type In leased"},
            {{{"topology.kubernetes.io/zone", Operator::kGt, {"1"}, {}}}, field, "no zone satisfies"},
            {{{kAws + "family", Operator::kIn, {"g5", "g6"}, 2}, {kAws + "cpu", Operator::kIn, {"192"}, 2}}, {}, {}},
            {{{kAws + "gpu-name", Operator::kIn, {"h100"}, {}}, {kAws + "family", Operator::kExists, {}, 2}},

@@ -1,7 +1,10 @@
 // The policy of capacity types in the engine, as text tables: see script.hpp for the commands.
+#include "qm/testing/testing.hpp"
 #include "test/engine/script.hpp"
 
 #include <gtest/gtest.h>
+
+#include <map>
 
 namespace qm::autoscaler::testing {
 namespace capacity_cases_test {
@@ -47,6 +50,54 @@ TEST(CapacityTypes, FollowThePolicyTable) {
     => launch p-00003 a8 on-demand
     => promise naive/1 by=240 p-00003
   )");
+}
+
+// S-205: four classes of work, and what the engine launches for each: first, and after a refusal.
+TEST(CapacityTypes, FourClassesOfWorkHaveFourDecisions) {
+  struct Class {
+    std::string capacity, table;
+  };
+  const std::map<std::string, Class> classes{{"inference (stateless)", {"spot first, on-demand fallback", R"(
+    want web/1 1x8 type=inference
+    => launch p-00001 a8 spot z1
+    => promise web/1 by=240 p-00001
+    ice p-00001
+    => claim p-00001 Failed
+    => launch p-00002 a8 on-demand
+    => promise web/1 by=240 p-00002
+  )"}},
+                                             {"fine-tuning (short)", {"spot", R"(
+    workload tune type=fine-tuning saves hours=2
+    want tune/1 1x8
+    => launch p-00001 a8 spot z1
+    => promise tune/1 by=240 p-00001
+  )"}},
+                                             {"large training (long)", {"on-demand + reserved", R"(
+    workload train type=training saves hours=72
+    want train/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise train/1 by=240 p-00001
+  )"}},
+                                             {"batch processing", {"spot only", R"(
+    want nightly/1 1x8 type=batch
+    => launch p-00001 a8 spot z1
+    => promise nightly/1 by=240 p-00001
+    ice p-00001
+    => claim p-00001 Failed
+    => withdrawn nightly/1
+  )"}}};
+  for (const auto& [name, row] : classes) {
+    SCOPED_TRACE(name);
+    expect_under(Reliability::kSpotFirst, kPool + row.table);
+  }
+  const auto shared = qm::testing::shared_dir();
+  if (!shared) GTEST_SKIP() << qm::testing::no_shared();
+  const auto table = qm::testing::read_file(*shared + "/tables/decision-spot-ondemand.csv");
+  for (const auto& [name, row] : classes) {
+    const bool quoted = row.capacity.find(',') != std::string::npos;
+    const std::string line = fmt::format("\n{},{}{}{},", name, quoted ? "\"" : "", row.capacity, quoted ? "\"" : "");
+    EXPECT_NE(table.find(line), std::string::npos) << line;
+  }
 }
 
 TEST(CapacityTypes, PodsThatSelectOneKeepIt) {

@@ -237,7 +237,6 @@ TEST(Maintenance, AnEarlierNoticeOfAnotherKindCounts) {
     => order w/1/n1 to n1 n2 by=110
     => drain n1 SpotInterruption
     notice n2 300 lifecycle
-    => order w/1/n2 to n1 n2 by=290
     => drain n2 LifecycleTermination
   )");
 }

@@ -1,6 +1,7 @@
 #pragma once
 // A cluster around an engine, in virtual time: pods that a scheduler binds, nodes that boot, drains that evict pods within
 // a PodDisruptionBudget, gangs that save. Every step is undone and executed again, as by Script.
+#include "qm/kube_rules/text.hpp"
 #include "test/engine/script.hpp"
 
 #include <fmt/format.h>
@@ -129,27 +130,36 @@ struct ClusterSim {
     for (const auto& [name, node] : nodes) {
       NodeUpdated update{NodeName(name), true, node.cordoned, false, 0, {}, InstanceId("i-" + name)};
       NodeDetailsUpdated details{NodeName(name), false, {}};
-      NodeDetails& shown = details.details;
+      NodePodsUpdated on_node{NodeName(name), false, {}};
+      NodePods& shown = on_node.pods;
       const InstanceType& type = types.at(node.type);
-      shown.instance = update.instance;
+      details.details.instance = update.instance;
       shown.labels = {{std::string(words::kZone), "z1"}, {"kubernetes.io/hostname", name}};
       shown.allocatable = {{"cpu", type.cpu_milli}, {"memory", type.memory_bytes}, {"pods", type.pods}};
       if (type.gpus > 0) shown.allocatable[std::string(words::kGpuResource)] = type.gpus;
+      details.details.allocatable = shown.allocatable;
       for (const auto& [uid, pod] : pods) {
         if (pod.node != name) continue;
         ++update.pods;
-        NodePod one{"team/" + uid, pod.like, false, pod.serves, pod.started, "", 0};
+        NodePod one;
+        one.name = "team/" + uid;
+        one.rules = kube_rules::text_of(kube_rules::template_of(pod.like, Namespace("team")));
+        one.gpu = pod.like.shape.gpu;
+        one.controller = pod.serves ? "ReplicaSet" : "Job";
+        one.started = pod.started;
         if (least_ready.contains(pod.app)) one.budget = pod.app, one.budget_allows = allowed(pod.app);
         HoldingPod hold{one.name, {}, pod.started, ""};
         if (pod.must_stay) hold.do_not_disrupt = Duration::max();
         if (!one.budget.empty() && one.budget_allows <= 0) hold.blocked_by = one.budget;
-        if (pod.must_stay || !hold.blocked_by.empty()) shown.holding.push_back(hold);
+        one.blocked_by = hold.blocked_by;
+        if (pod.must_stay || !hold.blocked_by.empty()) details.details.holding.push_back(hold);
         shown.pods.push_back(std::move(one));
       }
       if (update.pods == 0) update.empty_since = empty_since_.try_emplace(name, script.now()).first->second;
       if (update.pods > 0) empty_since_.erase(name);
       batch.emplace_back(std::move(update));
       batch.emplace_back(std::move(details));
+      batch.emplace_back(std::move(on_node));
     }
     DemandUpdated demand;
     for (const auto& [uid, pod] : pods) {
@@ -166,8 +176,10 @@ struct ClusterSim {
       std::erase_if(batch, [&](const Command& command) {
         const auto* update = std::get_if<NodeUpdated>(&command);
         const auto* details = std::get_if<NodeDetailsUpdated>(&command);
+        const auto* on_node = std::get_if<NodePodsUpdated>(&command);
         return (update != nullptr && !nodes.contains(update->node.value())) ||
-               (details != nullptr && !nodes.contains(details->node.value()));
+               (details != nullptr && !nodes.contains(details->node.value())) ||
+               (on_node != nullptr && !nodes.contains(on_node->node.value()));
       });
     }
   }
@@ -211,6 +223,7 @@ struct ClusterSim {
       cloud.at(t.instance).stopped = script.now();
       batch.emplace_back(NodeUpdated{NodeName(node->first), false, false, true, 0, {}, {}});
       batch.emplace_back(NodeDetailsUpdated{NodeName(node->first), true, {}});
+      batch.emplace_back(NodePodsUpdated{NodeName(node->first), true, {}});
       nodes.erase(node);
     }
     if (!batch.empty()) {

@@ -347,6 +347,29 @@ TEST(Start, AClaimIsReadyOnceItsNodeIsInitialized) {
             "");
 }
 
+// A user may cordon it before that. Once it is empty it is terminated, as any other.
+TEST(Start, ACordonedNodeIsInitializedToo) {
+  Script script(with_details());
+  EXPECT_EQ(script.run(R"(
+    pool p types=a8 after=60 budget=10%
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=1 cordoned
+    details n1 i-1 taint=node.kubernetes.io/unschedulable gpus=8
+    unwant w
+    tick 300
+    => withdrawn w/1
+    node n1 i-1 cordoned
+    tick 60
+    => drain n1 Empty
+    node n1 i-1 cordoned
+    => terminate p-00001 i-1
+  )"),
+            "");
+}
+
 // After 15 minutes it is replaced once, by another type if there is one, and the reason is remembered for the type and
 // its image.
 TEST(Start, ANodeThatDoesNotBecomeReadyIsReplacedOnceAndRemembered) {

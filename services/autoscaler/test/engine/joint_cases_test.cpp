@@ -159,6 +159,59 @@ TEST(Joint, OfferingWithoutCapacityIsNotPlanned) {
   )");
 }
 
+// The first instance of g1 did not become ready: others are preferred at any price, and the pods still share them.
+TEST(Joint, ATypeWithAFaultIsAvoidedAndTheOthersArePlannedTogether) {
+  expect(R"(
+    pool p types=g1,g4
+    want x/1 1x1
+    => launch p-00001 g1 on-demand
+    => promise x/1 by=240 p-00001
+    launched p-00001 i-1
+    tick 900
+    => launch p-00002 g4 on-demand
+    => promise x/1 by=1140 p-00002
+    => terminate p-00001 i-1
+    unwant x | want a/1 1x4 | want b/1 1x2 | want c/1 1x2
+    => launch p-00003 g4 on-demand
+    => promise a/1 by=1140 p-00002
+    => promise b/1 by=1140 p-00003
+    => promise c/1 by=1140 p-00003
+  )");
+}
+
+TEST(Joint, ATypeWithOneFaultIsTheLastResort) {
+  expect(R"(
+    pool p types=g1
+    want x/1 1x1
+    => launch p-00001 g1 on-demand
+    => promise x/1 by=240 p-00001
+    launched p-00001 i-1 | unwant x
+    tick 900
+    => withdrawn x/1
+    => terminate p-00001 i-1
+    want a/1 1x1 | want b/1 1x1
+    => launch p-00002 g1 on-demand
+    => launch p-00003 g1 on-demand
+    => promise a/1 by=1140 p-00002
+    => promise b/1 by=1140 p-00003
+  )");
+}
+
+TEST(Joint, AClaimHasTheResourcesOfAllItsPods) {
+  Script script;
+  EXPECT_EQ(script.run(R"(
+    pool p types=g4
+    want a/1 1x0 milli=1000 | want b/1 1x2
+    => launch p-00001 g4 on-demand
+    => promise a/1 by=240 p-00001
+    => promise b/1 by=240 p-00001
+  )"),
+            "");
+  EXPECT_EQ(script.engine().tables().claims.find(ClaimName("p-00001"))->life.resources,
+            std::vector<std::string>{"nvidia.com/gpu"})
+      << "the first pod requests none";
+}
+
 TEST(Joint, AtMostTheInstancesOfOneStep) {
   Options options;
   options.max_launches = 2;

@@ -33,6 +33,28 @@ TEST(Notice, OrdersEveryNodeOfTheGangAndEvictsWithTheStepOfAllRanks) {
   )");
 }
 
+TEST(Notice, OneOrderServesAllNodesOfAGangUnlessAnotherEndsEarlier) {
+  expect(std::string(kGang) + R"(
+    notice n1 120 | notice n2 120
+    => order w/1/n1 to n1 n2 by=110
+    => drain n1 SpotInterruption
+    => drain n2 SpotInterruption
+    ack w/1/n1 n1 step=60 uri=s3://60
+    ack w/1/n1 n2 step=60 uri=s3://60
+    => order w/1/n1 Acked step=60 uri=s3://60
+    => evict w/1 from n1 by=110 step=60 uri=s3://60
+    released w/1
+    => evict-over w/1
+  )");
+  expect(std::string(kGang) + R"(
+    notice n1 120
+    => order w/1/n1 to n1 n2 by=110
+    => drain n1 SpotInterruption
+    notice n2 60
+    => order w/1/n2 to n1 n2 by=50
+    => drain n2 SpotInterruption
+  )");
+}
 TEST(Notice, TheDeadlineEndsTheWait) {
   expect(std::string(kGang) + R"(
     notice n1 120
@@ -355,6 +377,26 @@ TEST(Retire, AnothersCordonIsNoConfirmation) {
     tick 60
     => drain n1 Empty
     tick 500
+    node n1 i-1 cordoned
+    => terminate p-00001 i-1
+  )");
+}
+
+// It is published as not ready, yet it does not count as disrupted: the default budget of one pool node is one.
+TEST(Retire, ACordonedNodeIsWithinTheBudget) {
+  expect(R"(
+    pool p types=a8 after=60 budget=10%
+    want w/1 1x8
+    => launch p-00001 a8 on-demand
+    => promise w/1 by=240 p-00001
+    up p-00001 i-1 n1
+    node n1 i-1 pods=1
+    unwant w
+    tick 300
+    => withdrawn w/1
+    node n1 i-1 cordoned
+    tick 60
+    => drain n1 Empty
     node n1 i-1 cordoned
     => terminate p-00001 i-1
   )");

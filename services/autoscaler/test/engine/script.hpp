@@ -29,7 +29,7 @@ namespace qm::autoscaler::testing {
 ///   terminate-refused gpu-00001 why |
 ///   terminate-busy gpu-00001
 ///   group-refused asg 2 why      2 = the instances that it launches anyway
-///   group-seen asg desired=2 warm=1 failed=why hook=terminate:600 i-1=Terminating:Wait
+///   group-seen asg desired=2 min=1 warm=1 failed=why hook=terminate:600 i-1=Terminating:Wait
 ///   node n1 i-1 pods=2 cordoned notready | node-gone n1 | health n1 broken|ok
 ///   runs w/1 n1 n2 | released w/1 | ended w
 ///   workload w saves [interval=60] [expected=5] [quorum=1] [type=training] [hours=48]
@@ -60,6 +60,8 @@ class Script {
   /// The errors that step() found since the last call.
   std::string complaint() { return std::exchange(broken_, {}); }
   std::vector<std::string> render(const Output& output) const;
+  /// The commands of one line.
+  std::vector<Command> commands(const std::string& line) { return parse(line); }
 
  private:
   std::vector<Command> parse(const std::string& line);

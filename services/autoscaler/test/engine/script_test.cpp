@@ -313,6 +313,8 @@ std::vector<Command> Script::parse(const std::string& line) {
       const auto [key, value] = key_value(words[i]);
       if (key == "desired") {
         group.desired = std::stol(value);
+      } else if (key == "min") {
+        group.min = std::stol(value);
       } else if (key == "warm") {
         group.warm = std::stol(value);
       } else if (key == "failed") {
@@ -522,6 +524,8 @@ std::vector<std::string> Script::render(const Output& out) const {
     mark_changed(fmt::format("terminate {} {}{}", t.claim, t.instance, t.group.empty() ? "" : " in " + t.group));
   }
   for (const auto& g : out.groups) mark_changed(fmt::format("group {} {}", g.group, g.size));
+  for (const auto& p : out.protections)
+    mark_changed(fmt::format("{} {} in {}", p.protect ? "protect" : "unprotect", joined(p.instances), p.group));
   for (const auto& h : out.hooks)
     mark_changed(fmt::format("{} {} {}", h.done ? "continue" : "heartbeat", h.instance, h.hook));
   for (auto& line : lines) line = trimmed(line);

@@ -146,41 +146,39 @@ TEST(LaunchParameters, VolumesHaveTheDefaultsOfTheFamily) {
       parameters(class_of("al2023@latest", "Custom"), account(), machine_of("m5.large"))->block_devices.empty());
 }
 
-TEST(LaunchParameters, AReservationDeterminesTheZoneAndIsNotForSpot) {
+TEST(LaunchParameters, APlannedReservationIsTargeted) {
   auto node_class = class_of();
   node_class.reservations.resize(1);
   node_class.reservations[0].tags = {{"team", "ml"}};
   auto has = account();
-  const auto reserve = [&](const char* id, const char* zone, const char* kind, std::int64_t available) {
-    has.reservations.push_back({id, "1", "p5.48xlarge", zone, "targeted", kind, "active", available, {{"team", "ml"}}});
-  };
-  reserve("cr-block", "us-east-1b", "capacity-block", 64);
-  reserve("cr-few", "us-east-1b", "default", 1);
-  reserve("cr-none", "us-east-1a", "default", 0);
-  auto planned = machine_of("p5.48xlarge");
+  for (const char* kind : {"default", "capacity-block"}) {
+    has.reservations.push_back({fmt::format("cr-{}", kind),
+                                "1",
+                                "p5.48xlarge",
+                                "us-east-1b",
+                                "targeted",
+                                kind,
+                                "active",
+                                8,
+                                {{"team", "ml"}}});
+  }
+  auto planned = machine_of("p5.48xlarge", "us-east-1b");
+  planned.count = 8;
+  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "") << "on demand is not reserved by chance";
+  planned.reservation = "cr-default";
   const auto got = parameters(node_class, has, planned);
-  EXPECT_EQ(got->capacity_reservation, "cr-few") << "a block ends";
-  EXPECT_EQ(got->subnet, "subnet-b1");
+  EXPECT_EQ(got->capacity_reservation, "cr-default");
   EXPECT_FALSE(got->capacity_block);
-  planned.zone = "us-east-1a";
-  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "");
-  planned.zone = "us-east-1b";
-  planned.spot = true;
-  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "");
-  planned.spot = false;
-  has.reservations[1].available = 0;
+  EXPECT_EQ(got->count, 8);
+  EXPECT_THAT(got->user_data, HasSubstr("karpenter.sh/capacity-type=reserved"));
+  planned.reservation = "cr-capacity-block";
   EXPECT_TRUE(parameters(node_class, has, planned)->capacity_block);
-  // All instances of a gang, and not in the 40 minutes before the block ends.
-  planned.count = 64;
-  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "cr-block");
-  EXPECT_EQ(parameters(node_class, has, planned)->count, 64);
-  planned.count = 65;
-  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "");
-  planned.count = 1;
-  has.reservations[0].end = planned.at + std::chrono::minutes(41);
-  EXPECT_TRUE(parameters(node_class, has, planned)->capacity_block);
-  planned.at += std::chrono::minutes(1);
-  EXPECT_EQ(parameters(node_class, has, planned)->capacity_reservation, "");
+  // It was canceled since the decision: other capacity is tried, as after a refusal of EC2.
+  planned.reservation = "cr-gone";
+  const auto gone = parameters(node_class, has, planned);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().field, "capacity");
+  EXPECT_THAT(gone.error().message, HasSubstr("does not select cr-gone any more"));
 }
 
 TEST(LaunchParameters, TheInstancesOfAGangAreInOneSubnetWithEnoughAddresses) {

@@ -325,11 +325,6 @@ TEST(Rows, OfHowNodesStartAndEndComeBack) {
                      "Ready is False",
                      kNow + seconds(1800),
                      {{"ml/a", Duration::max(), kNow, ""}, {"ml/b", {}, kNow, "ml/guard"}}};
-  details.details.labels = {{"zone", "z1"}};
-  details.details.unschedulable = true;
-  NodePod& pod = details.details.pods.emplace_back();
-  pod = {"ml/a", {}, true, true, kNow, "ml/guard", 1};
-  pod.like.shape.cpu_milli = 500;
   Buffer buffer{"ml/warm", {}, "replicas 1"};
   buffer.pods.shape.gpu.whole = 8;
   Overlay overlay;

@@ -65,6 +65,16 @@ TEST(CrashPoints, EachOfTheAutoscalerIsSurvived) {
     if (dies_at(point, rig, rig.gang)) unseen.erase(point);
     EXPECT_EQ(rig.run(rig.gang)["error"].string(), "1 of 2 instances came, and were terminated") << point;
     EXPECT_TRUE(rig.kube.objects.empty()) << point;
+    // A gang of which the cloud chooses the offering.
+    rig.kube.objects.clear();
+    rig.fleet({"i-7", "i-8"});
+    if (dies_at(point, rig, rig.choice)) unseen.erase(point);
+    EXPECT_EQ(rig.run(rig.choice)["members"].at(0)["instance"].string(), "i-7") << point;
+    EXPECT_EQ(rig.kube.objects.size(), 2U) << point;
+    std::set<std::string> fleets;
+    for (const auto& body : rig.ec2.bodies)
+      if (body.starts_with("Action=CreateFleet")) fleets.insert(body);
+    EXPECT_EQ(fleets.size(), 1U) << point;
     const store::IntentRow resize{"group/g/7", "group.size", "group/g", 0, R"({"group":"g","size":3})"};
     if (dies_at(point, rig, resize)) unseen.erase(point);
     EXPECT_EQ(rig.run(resize)["error"].string(), "") << point;

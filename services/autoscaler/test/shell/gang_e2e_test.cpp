@@ -47,8 +47,11 @@ class GangOnTheFleet : public ::testing::Test {
     executor_ = std::make_unique<Executor>(
         *kube_, *aws_, Driver::kEc2, "east",
         [this](const auto& name, const auto& planned) { return classes_->launch_parameters(name, planned); });
+    Options engine_options;
+    engine_options.alternatives = alternatives();
     host_ = std::make_unique<service::Host>(
-        host_options("east"), std::make_unique<Shell>(std::make_unique<Engine>(catalog_types()), Codec{}),
+        host_options("east"),
+        std::make_unique<Shell>(std::make_unique<Engine>(catalog_types(), engine_options), Codec{}),
         store::open_memory(store::make_memory_disk()), *bus::make_bus("memory:gangs"), clock_, executor_.get());
     ASSERT_TRUE(host_->open());
     host_->start();
@@ -60,6 +63,8 @@ class GangOnTheFleet : public ::testing::Test {
     pool.zones = {"us-east-1a", "us-east-1b", "us-east-1c"};
     ASSERT_TRUE(host_->submit(pools_input({pool})));
   }
+  /// The number of further offerings that one request may name.
+  [[nodiscard]] virtual std::size_t alternatives() const { return 0; }
   void TearDown() override {
     if (host_) host_->stop();
     classes_.reset();
@@ -154,6 +159,39 @@ TEST_F(GangOnTheFleet, OfFourIsLaunchedWholeInAZoneThatHasFourAndMovesWhenOneCan
   ASSERT_TRUE(wait_until([&] { return alive("us-east-1b").empty(); }, seconds(60)));
   EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(60));
   EXPECT_TRUE(alive("us-east-1a").empty());
+}
+
+class ChoiceOnTheFleet : public GangOnTheFleet {
+ protected:
+  [[nodiscard]] std::size_t alternatives() const override { return 19; }
+};
+
+TEST_F(ChoiceOnTheFleet, OneRequestNamesAllZonesAndWhatIsRefusedIsRemembered) {
+  limit("us-east-1a", 3);
+  want(4);
+  ASSERT_TRUE(whole("us-east-1b", 4)) << "the first zone with four, by one CreateFleet";
+  EXPECT_TRUE(alive("us-east-1a").empty());
+  const auto templates = aws_->describe_launch_templates({{"tag:quartermaster.dev/shard", {"east"}}});
+  ASSERT_TRUE(templates);
+  EXPECT_EQ(templates->size(), 1U);
+  host_->read([&](const service::Shell& shell) {
+    const Tables& tables = engine_of(shell).tables();
+    EXPECT_TRUE(tables.blocked.contains(Offering{kType, "us-east-1a", Market::kOnDemand, {}}));
+    for (const auto& [name, claim] : tables.claims) {
+      EXPECT_EQ(claim.zone, "us-east-1b") << name;
+      EXPECT_EQ(claim.launch, "p-00001x4") << "the first request";
+    }
+  });
+
+  // One is lost, and no zone has four any more: nothing of the gang remains.
+  for (const char* zone : {"us-east-1b", "us-east-1c"}) limit(zone, 3);
+  ASSERT_TRUE(aws_->terminate_instances({alive("us-east-1b").front().id}));
+  ASSERT_TRUE(wait_until(
+      [&] {
+        watch_->look();
+        return alive("us-east-1a").empty() && alive("us-east-1b").empty() && alive("us-east-1c").empty();
+      },
+      seconds(60)));
 }
 
 }  // namespace gang_e2e_test

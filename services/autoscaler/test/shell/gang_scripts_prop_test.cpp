@@ -24,6 +24,7 @@ const char* const kTypes[] = {"p5.48xlarge", "p4d.24xlarge"};
 struct Totals {
   int scripts = 0, crashes = 0, launches = 0, whole = 0, rolled_back = 0;
   std::int64_t longest_partial_s = 0;
+  int fleets = 0, requests = 0, elsewhere = 0;
   std::set<std::string> crashed_at;
 };
 
@@ -31,7 +32,8 @@ struct Totals {
 class Play {
  public:
   Play(unsigned seed, NodeClaims& kube, kube::Client& client, Totals& totals)
-      : kube_(kube),
+      : seed_(seed),
+        kube_(kube),
         cloud_(seed),
         aws_(cloud_.aws()),
         executor_(client, aws_, Driver::kEc2, "east", plain_parameters),
@@ -68,6 +70,7 @@ class Play {
       check();
     }
     disarm_crash_points();
+    totals_.fleets += cloud_.fleets, totals_.requests += cloud_.requests, totals_.elsewhere += cloud_.elsewhere;
     if (::testing::Test::HasFailure() || !finished()) std::cout << state();
     EXPECT_TRUE(finished()) << "a gang was never launched, or an instance never terminated";
   }
@@ -89,7 +92,9 @@ class Play {
 
   // ---- the loop ----
   void restart() {
-    engine_ = std::make_unique<Engine>(catalog_types());
+    Options options;
+    if (seed_ % 4 != 0) options.alternatives = 19;  // one in four launches each offering by a request of its own
+    engine_ = std::make_unique<Engine>(catalog_types(), options);
     std::vector<store::StateRow> rows;
     for (const auto& [key, value] : rows_) rows.push_back({key.first, key.second, value});
     ASSERT_TRUE(codec_.load(*engine_, rows));
@@ -320,7 +325,7 @@ class Play {
       // No orphans: each instance is that of a claim.
       const auto claim = m.tags.find(std::string(words::kNodeClaimTag));
       const Claim* row = claim == m.tags.end() ? nullptr : tables().claims.find(ClaimName(claim->second));
-      if (row == nullptr || row->instance.value() != id) return false;
+      if (row == nullptr || row->instance.value() != id || row->type != m.type || row->zone != m.zone) return false;
     }
     return true;
   }
@@ -330,6 +335,7 @@ class Play {
     Instant next{};
     int failures = 0;
   };
+  unsigned seed_;
   NodeClaims& kube_;
   ScriptedCloud cloud_;
   cloud::Aws aws_;
@@ -368,10 +374,14 @@ TEST(GangScripts, ThousandWithACrashAtEveryStep) {
     const bool of_gangs = name.starts_with("autoscaler.") && name.find("gang") != std::string_view::npos;
     EXPECT_TRUE(!of_gangs || totals.crashed_at.contains(std::string(name))) << name << " has crashed no script";
   }
+  EXPECT_GT(totals.fleets, 1000);
+  EXPECT_GT(totals.requests, 100);
+  EXPECT_GT(totals.elsewhere, 100) << "a fleet hardly ever launches another offering than the best";
   std::cout << fmt::format(
-      "{} scripts, {} launches of gangs, {} gangs placed, {} crashes at {} points, longest partial launch {} s\n",
-      totals.scripts, totals.launches, totals.whole, totals.crashes, totals.crashed_at.size(),
-      totals.longest_partial_s);
+      "{} scripts, {} launches of gangs, {} fleets ({} not of the best offering) and {} single requests launched, "
+      "{} gangs placed, {} crashes at {} points, longest partial launch {} s\n",
+      totals.scripts, totals.launches, totals.fleets, totals.elsewhere, totals.requests, totals.whole, totals.crashes,
+      totals.crashed_at.size(), totals.longest_partial_s);
 }
 
 }  // namespace gang_scripts_prop_test

@@ -124,6 +124,26 @@ TEST(GroupExecutor, ContinuesAnInstanceAtAHookOrProlongsItsWait) {
   EXPECT_TRUE(away.error().retryable());
 }
 
+TEST(GroupExecutor, ProtectsThoseInstancesThatAreInServiceAndNotProtected) {
+  GroupRig rig;
+  rig.ec2.set("SetInstanceProtection", "<R/>");
+  rig.has(8, 3, {{"i-1", "InService"}, {"i-2", "Terminating:Wait"}, {"i-3", "InService"}});
+  const auto protect = [](bool on) {
+    const Json payload =
+        Json::object({{"group", "gpus"}, {"instances", Json::array({"i-1", "i-2", "i-3", "i-gone"})}, {"protect", on}});
+    return store::IntentRow{"protect/gpus/1", "group.protect", "protect/gpus", 0, payload.dump()};
+  };
+  rig.run(protect(true));
+  ASSERT_EQ(rig.ec2.count("SetInstanceProtection"), 1);
+  EXPECT_NE(rig.ec2.bodies.back().find("InstanceIds.member.1=i-1&InstanceIds.member.2=i-3"), std::string::npos)
+      << rig.ec2.bodies.back();
+  EXPECT_NE(rig.ec2.bodies.back().find("ProtectedFromScaleIn=true"), std::string::npos);
+  rig.run(protect(false));
+  EXPECT_EQ(rig.ec2.count("SetInstanceProtection"), 1) << "none of them is protected";
+  rig.ec2.errors["SetInstanceProtection"] = "Unavailable";
+  EXPECT_TRUE(rig.executor.execute(protect(true)).error().retryable());
+}
+
 TEST(GroupExecutor, NamesTheClaimAndTheGroupWhenItGivesUp) {
   GroupRig rig;
   const Error error{Code::kUnavailable, "away", {}, {}};

@@ -42,13 +42,23 @@ TEST(NodeGroupSettings, HaveTheNamesOfTheFlags) {
   const auto read = table.read({{"expander", "priority,least-waste"},
                                 {"balance-similar-node-groups", "true"},
                                 {"scale-down-delay-after-add", "10m"},
-                                {"skip-nodes-with-system-pods", "false"}});
+                                {"skip-nodes-with-system-pods", "false"},
+                                {"scale-down-utilization-threshold", "0.65"},
+                                {"scale-down-gpu-utilization-threshold", "0.125"},
+                                {"max-drain-parallelism", "2"},
+                                {"max-graceful-termination-sec", "300"}});
   ASSERT_TRUE(read) << read.error().to_string();
   Options options;
   apply(read->groups, options);
   EXPECT_EQ(options.expanders, (std::vector<Expander>{Expander::kPriority, Expander::kLeastWaste}));
   EXPECT_TRUE(options.balance_similar_pools);
   EXPECT_EQ(options.scale_down_delay, 10min);
+  EXPECT_EQ(options.scale_down.utilization_milli, 650);
+  EXPECT_EQ(options.scale_down.gpu_utilization_milli, 125);
+  EXPECT_EQ(options.scale_down.max_drains, 2);
+  EXPECT_EQ(options.scale_down.max_drain, 7min) << "and two minutes for evictions";
+  EXPECT_FALSE(options.scale_down.skip_system_pods);
+  EXPECT_EQ(Options().scale_down.utilization_milli, 0) << "off without a threshold";
   EXPECT_EQ(read->groups.system_pods(), SystemPods::kEvicted);
   EXPECT_TRUE(read->groups.by_priority());
   EXPECT_TRUE(table.read({{"expander", "weight"}})->groups.expanders.empty());

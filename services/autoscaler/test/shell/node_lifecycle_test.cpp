@@ -3,6 +3,7 @@
 
 #include "qm/autoscaler/shell.hpp"
 #include "qm/http/http.hpp"
+#include "qm/model/pod_owner.hpp"
 #include "src/shell/instances/node_claim.hpp"
 
 #include <gtest/gtest.h>
@@ -209,6 +210,45 @@ TEST_F(Lifecycle, AnExpiredNodeIsTaintedAndEmptied) {
   api_.pods = Json::array({pod("b", "true")});
   lifecycle_.pass();
   EXPECT_EQ(api_.writes.back(), "DELETE /api/v1/namespaces/ml/pods/b 60");
+}
+
+// S-241: on a notice of the cloud the control plane evicts what is no gang; pods of DaemonSets stay, bare pods are deleted.
+TEST_F(Lifecycle, ANodeThatTheCloudTakesIsEmptiedOfAllButItsGangsAndDaemonSets) {
+  run(4);
+  details(1, {});
+  Json daemon = pod("exporter", ""), rank = pod("rank", ""), web = pod("web", "");
+  daemon.set("metadata").set("ownerReferences", *Json::parse(R"([{"kind":"DaemonSet","controller":true}])"));
+  web.set("metadata").set("ownerReferences", *Json::parse(R"([{"kind":"ReplicaSet","controller":true}])"));
+  rank.set("metadata").set("annotations", Json::object({{std::string(words::kWorkload), "gang"}}));
+  api_.pods = Json::array({pod("bare", ""), daemon, rank, web, pod("held", "true")});
+  step({WorkloadUpdated{WorkloadUid("gang"), 1, true, false, "ml", "Job", "train"},
+        AssignmentUpdated{{WorkloadUid("gang"), 1}, true, {NodeName("n1")}}});
+  lifecycle_.pass();
+  api_.writes.clear();
+  step({SpotNoticeUpdated{NodeName("n1"), clock_.now() + 2min}});
+  lifecycle_.pass();
+  EXPECT_EQ(api_.writes, (std::vector<std::string>{"POST /api/v1/namespaces/ml/pods/bare/eviction",
+                                                   "POST /api/v1/namespaces/ml/pods/web/eviction"}));
+  // A pod that holds the node is deleted in time; the gang is evicted by its order alone.
+  api_.pods = Json::array({daemon, rank, pod("held", "true")});
+  api_.writes.clear();
+  clock_.advance(50s);  // 110 s minus a grace period of 60 s
+  lifecycle_.pass();
+  EXPECT_EQ(api_.writes, std::vector<std::string>{"DELETE /api/v1/namespaces/ml/pods/held 60"});
+}
+
+TEST_F(Lifecycle, AMaintenanceOfTomorrowEvictsNothingYet) {
+  run(1);
+  details(1, {});
+  api_.pods = Json::array({pod("bare", "")});
+  step({SpotNoticeUpdated{NodeName("n1"), clock_.now() + 24h, false, NoticeKind::kMaintenance}});
+  lifecycle_.pass();
+  EXPECT_EQ(std::ranges::count_if(api_.writes, [](const auto& w) { return w.find("eviction") != std::string::npos; }),
+            0);
+  clock_.advance(24h - 9min);
+  step({Tick{}});
+  lifecycle_.pass();
+  EXPECT_EQ(api_.writes.back(), "POST /api/v1/namespaces/ml/pods/bare/eviction");
 }
 
 }  // namespace node_lifecycle_test

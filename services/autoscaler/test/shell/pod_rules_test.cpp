@@ -1,8 +1,12 @@
 // Pods of the API server as demand: five that exclude one another by host, and a NodePool of at most three nodes.
 #include "qm/autoscaler/shell.hpp"
+#include "qm/kube_objects/default_spread.hpp"
 #include "qm/kube_objects/rules.hpp"
+#include "qm/kube_rules/text.hpp"
 
 #include <gtest/gtest.h>
+
+#include <set>
 
 namespace qm::autoscaler {
 namespace pod_rules_test {
@@ -54,6 +58,34 @@ TEST(PodRules, ASelectorOfOtherPodsExcludesNone) {
        {apart(R"({"matchLabels": {"app": "other"}})"),
         apart(R"({"matchLabels": {"app": "web"}})", R"(, "namespaces": ["elsewhere"])"), apart("null")})
     EXPECT_EQ(launched(text).first, 1U) << text;
+}
+
+// Topology spread that the scheduler of the cluster applies by default.
+TEST(PodRules, DefaultSpreadOverZonesBindsNewNodesIfItIsHard) {
+  const auto zones = [](const char* setting) {
+    kube_rules::PodTemplate like{Namespace("shop"), {{"app", "web"}}, {}};
+    const LabelSelector web{{{"app", LabelRequirement::Op::kIn, {"web"}}}};
+    kube_objects::add_default_spread(*kube_objects::default_spread_of(setting), web, like);
+    Engine engine(catalog_types());
+    Pool pool;
+    pool.name = "p";
+    pool.markets = {Market::kOnDemand};
+    pool.instance_types = {"m5.large"};
+    pool.zones = {"us-east-1a", "us-east-1b"};
+    PodSet pods;
+    pods.shape.cpu_milli = 100;
+    pods.rules = kube_rules::text_of(like);
+    const Instant now = from_micros(1'800'000'000'000'000);
+    DemandUpdated demand;
+    for (int i = 0; i < 4; ++i) demand.items.push_back({{WorkloadUid(fmt::format("w{}", i)), 1}, {pods}, 0, now});
+    std::set<std::string> out;
+    for (const auto& launch : engine.step(std::vector<Command>{PoolsApplied{{pool}}, demand}, now).launches)
+      out.insert(launch.row.zone);
+    return out.size();
+  };
+  EXPECT_EQ(zones("topology.kubernetes.io/zone:1:DoNotSchedule"), 2U);
+  EXPECT_EQ(zones("system"), 1U);
+  EXPECT_EQ(zones("none"), 1U);
 }
 
 TEST(PodRules, RequiredNodeAffinityDecides) {

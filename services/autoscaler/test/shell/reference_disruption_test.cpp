@@ -1,4 +1,5 @@
 // NodePools of manifests, unchanged, over weeks of virtual time: which nodes expire, drift and are held.
+#include "qm/autoscaler/budgets/budgets.hpp"
 #include "qm/autoscaler/node_lifecycle.hpp"
 #include "test/shell/reference_pools.hpp"
 
@@ -162,6 +163,79 @@ TEST_P(ReferenceDisruption, ALongTrainingPodHasItsGracePeriodAndSavesAtOnceOnASp
   EXPECT_EQ(out.orders[0].row.ordered, now_) << "at once";
   EXPECT_LE(out.orders[0].row.save.deadline, now_ + minutes(2));
   EXPECT_TRUE(out.evictions.empty());
+}
+
+// S-200, S-201: of several budgets the least that is active applies; one with reasons limits those alone. In the reference
+// the training hours allow no disruption, and from 23:00 one node at a time may be disrupted, drifted or not.
+TEST_P(ReferenceDisruption, OverlappingBudgetsAllowTheLeastForEachReason) {
+  using Reason = DisruptionReason;
+  struct At {
+    const char* time;
+    Reason reason;
+    std::int64_t allowed;
+  };
+  const std::string file = GetParam().pick("nodepool-windows.yaml", "004-nodepool-gpu-training-protected.yaml");
+  const auto rows = GetParam().pick(
+      std::vector<At>{{"2026-11-25T12:00:00Z", Reason::kEmpty, 0},  // Wednesday: none from 6:30 to 20:30
+                      {"2026-11-25T12:00:00Z", Reason::kDrifted, 0},
+                      {"2026-11-25T23:30:00Z", Reason::kEmpty, 3},  // 25 % of 12
+                      {"2026-11-25T23:30:00Z", Reason::kUnderutilized, 3},
+                      {"2026-11-25T23:30:00Z", Reason::kDrifted, kUnlimitedDisruptions},
+                      {"2026-11-29T12:00:00Z", Reason::kDrifted, kUnlimitedDisruptions}},  // Sunday
+      std::vector<At>{{"2026-11-25T12:00:00Z", Reason::kEmpty, 0},
+                      {"2026-11-25T12:00:00Z", Reason::kUnderutilized, 0},
+                      {"2026-11-25T12:00:00Z", Reason::kDrifted, 0},
+                      {"2026-11-25T22:59:59Z", Reason::kDrifted, 0},
+                      {"2026-11-25T23:30:00Z", Reason::kEmpty, 1},
+                      {"2026-11-25T23:30:00Z", Reason::kUnderutilized, 1},
+                      {"2026-11-25T23:30:00Z", Reason::kDrifted, 1},
+                      {"2026-11-26T00:00:00Z", Reason::kEmpty, 0}});
+  const auto pools = load(file);
+  ASSERT_EQ(pools.size(), 1U);
+  const auto allowed = [](const std::vector<Budget>& budgets, const At& at) {
+    const auto out = allowed_disruptions(budgets, at.reason, 12, *from_rfc3339(at.time), next_in_utc);
+    EXPECT_EQ(out.malformed, "");
+    return out.nodes;
+  };
+  for (const At& at : rows) EXPECT_EQ(allowed(pools[0].budgets, at), at.allowed) << at.time << name_of(at.reason);
+  if (!GetParam().own) {
+    // At 23:30 the schedule alone limits empty nodes, and each of the two budgets drifted ones.
+    const std::vector<Budget> schedule{pools[0].budgets.at(1)}, reasons{pools[0].budgets.at(2)};
+    EXPECT_EQ(allowed(schedule, {"2026-11-25T23:30:00Z", Reason::kEmpty, 1}), 1);
+    EXPECT_EQ(allowed(reasons, {"2026-11-25T23:30:00Z", Reason::kEmpty, 0}), kUnlimitedDisruptions);
+    EXPECT_EQ(allowed(schedule, {"2026-11-25T23:30:00Z", Reason::kDrifted, 1}), 1);
+    EXPECT_EQ(allowed(reasons, {"2026-11-25T23:30:00Z", Reason::kDrifted, 1}), 1);
+  }
+}
+
+// S-200: the engine acts on it. Three empty nodes stay at noon, and at 23:30 they are terminated one at a time.
+TEST_P(ReferenceDisruption, AtNoonEmptyNodesStayAndAtNightTheyLeaveWithinTheBudget) {
+  now_ = *from_rfc3339("2026-11-25T08:00:00Z");
+  apply(GetParam().pick("nodepool-windows.yaml", "004-nodepool-gpu-training-protected.yaml"));
+  for (const char* node : {"n1", "n2", "n3"}) (void)run_node("", node, 0);
+  now_ = *from_rfc3339("2026-11-25T12:00:00Z");
+  const auto noon = tick(std::chrono::seconds(1));
+  EXPECT_TRUE(noon.drains.empty() && noon.terminations.empty()) << why_last();
+  now_ = *from_rfc3339("2026-11-25T23:30:00Z");
+  EXPECT_EQ(tick(std::chrono::seconds(1)).drains.size(), 1U) << "one of three, or 25 % of them: " << why_last();
+  EXPECT_TRUE(tick(std::chrono::seconds(60)).drains.empty()) << "the first has not left";
+}
+
+// S-201: a reason that does not exist is refused with those that do.
+TEST(DisruptionReasons, AreValidated) {
+  const auto loaded = config::load_text(R"(apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: p}
+spec:
+  disruption: {budgets: [{nodes: "1", reasons: [Drifted, Empty, Underutilized]}, {nodes: "1", reasons: [Expired]}]}
+  template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: c}, requirements: []}}
+)",
+                                        "p.yaml");
+  ASSERT_EQ(loaded.diagnostics.size(), 1U);
+  EXPECT_EQ(
+      loaded.diagnostics[0].to_string(),
+      "p.yaml:5: spec.disruption.budgets[1].reasons: \"Expired\" is not a reason for disruption; use Drifted, Empty or "
+      "Underutilized, or leave reasons out for all of them");
 }
 
 QM_FOR_EACH_MANIFESTS(ReferenceDisruption);

@@ -2,7 +2,9 @@
 #include "qm/autoscaler/metrics_api.hpp"
 #include "qm/autoscaler/replica_watch.hpp"
 #include "qm/base/crash_point.hpp"
+#include "qm/config/manifest.hpp"
 #include "qm/model/scalers.hpp"
+#include "qm/testing/manifests.hpp"
 #include "qm/testing/testing.hpp"
 #include "test/shell/replica_rig.hpp"
 
@@ -258,6 +260,54 @@ TEST(ReplicaMetrics, TriggersHaveTheirSourcesAndTheReasonOfAFailure) {
   EXPECT_EQ(prometheus.asked().size(), 2U) << "a server that failed is not asked again at once";
 }
 
+/// The name of an adapter, or the series of the exporter.
+const std::string kGpuExpression = R"(sum by (pod) (gpu_utilization{namespace="team",pod=~"p0"}) or )"
+                                   R"(avg by (pod) (dcgm_gpu_utilization{namespace="team",pod=~"p0"}) or )"
+                                   R"(avg by (pod) (DCGM_FI_DEV_GPU_UTIL{namespace="team",pod=~"p0"}))";
+
+// S-218: the answer for gpu_utilization, from the series that the agents and the exporter have, in the form of the API.
+TEST(ReplicaMetricsApi, GpuUtilizationIsServedWithoutAnAdapter) {
+  ScaleApi api;
+  api.set(
+      "/api/v1/pods",
+      json(
+          R"({"metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"p0","namespace":"team","labels":{"app":"web"}},"status":{"phase":"Running"}}]})"));
+  FakePrometheus prometheus;
+  prometheus.answers(kGpuExpression, {{R"({"pod":"p0"})", "62.5"}});
+  kube::Client client({api.origin(), {}, {}, {}, {}});
+  SystemClock clock;
+  MetricsApi served(client, clock, {"127.0.0.1", 0, prometheus.url(), {}});
+  ASSERT_TRUE(served.start());
+  http::Client caller("http://127.0.0.1:" + std::to_string(served.port()));
+  http::Request request;
+  request.target = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/%2A/gpu_utilization?labelSelector=app%3Dweb";
+  Result<http::Response> response = fail(Code::kUnavailable, "not asked yet");
+  ASSERT_TRUE(qm::testing::wait_until([&] {
+    response = caller.send(request);
+    return response && response->status == 200;
+  }));
+  const auto list = json(response->body);
+  EXPECT_EQ(list["kind"].string(), "MetricValueList");
+  EXPECT_EQ(list["apiVersion"].string(), "custom.metrics.k8s.io/v1beta2");
+  ASSERT_EQ(list["items"].size(), 1U);
+  const auto& item = list["items"].at(0);
+  EXPECT_EQ(item.path("describedObject.kind").string(), "Pod");
+  EXPECT_EQ(item.path("describedObject.namespace").string(), "team");
+  EXPECT_EQ(item.path("describedObject.name").string(), "p0");
+  EXPECT_EQ(item.path("metric.name").string(), "gpu_utilization");
+  EXPECT_EQ(item["value"].string(), "62500m");
+  EXPECT_TRUE(from_rfc3339(item["timestamp"].string())) << response->body;
+  // The rule that the adapter of the reference has gives the same series the same name.
+  for (const auto& manifests : qm::testing::manifest_folders()) {
+    if (manifests.own) continue;
+    const auto loaded = config::load_path(manifests.dir + "001-prometheus-adapter-values.yaml");
+    ASSERT_EQ(loaded.objects.size(), 1U);
+    const auto& rule = loaded.objects[0].document.content.path("rules.custom").at(0);
+    EXPECT_EQ(rule["name"]["as"].string(), "gpu_utilization");
+    EXPECT_NE(kGpuExpression.find(rule["seriesQuery"].string()), std::string::npos);
+  }
+}
+
 TEST(ReplicaMetricsApi, ServesExternalAndCustomMetrics) {
   ScaleApi api;
   api.set(
@@ -284,7 +334,7 @@ TEST(ReplicaMetricsApi, ServesExternalAndCustomMetrics) {
   EXPECT_EQ(list["kind"].string(), "ExternalMetricValueList");
   EXPECT_EQ(list["items"].at(0)["value"].string(), "7250m");
   EXPECT_EQ(list["items"].at(0)["metricLabels"].dump(), R"({"pod":"p0"})");
-  prometheus.answers(R"(sum by (pod) (gpu_utilization{namespace="team",pod=~"p0"}))", {{R"({"pod":"p0"})", "90"}});
+  prometheus.answers(kGpuExpression, {{R"({"pod":"p0"})", "90"}});
   const std::string custom = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/";
   ASSERT_TRUE(qm::testing::wait_until(
       [&] { return get(custom + "pods/%2A/gpu_utilization?labelSelector=app%3Dweb").first == 200; }));

@@ -160,11 +160,31 @@ struct Rig {
   store::IntentRow gang{
       "launch/p-1x2", "gang.launch", "p-1x2", 0,
       R"({"launch":"p-1x2","claims":["p-1","p-2"],"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"z1","spot":false,"labels":{},"taints":[],"reason":"why"})"};
+  store::IntentRow choice{
+      "launch/p-1x2", "gang.launch", "p-1x2", 0,
+      R"({"launch":"p-1x2","claims":["p-1","p-2"],"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"z1","spot":false,"labels":{},"taints":[],"reason":"why","others":[{"type":"p5.48xlarge","zone":"z2"},{"type":"p4d.24xlarge","zone":"z1"}]})"};
   store::IntentRow terminate{"terminate/p-1/5", "instance.terminate", "p-1", 0, R"({"claim":"p-1","instance":"i-1"})"};
 
   Rig() {
     ec2.set("RunInstances", "<R><instancesSet>" + instance_xml("i-1", "") + "</instancesSet></R>");
     ec2.set("TerminateInstances", "<R/>");
+  }
+  /// CreateFleet launches these instances, of which those in `states` are in another state than running.
+  void fleet(const std::vector<std::string>& ids, const std::map<std::string, std::string>& states = {},
+             const std::string& errors = "") {
+    std::string items, instances;
+    for (const auto& id : ids) {
+      items += "<item>" + id + "</item>";
+      instances += instance_xml(id, "", states.contains(id) ? states.at(id) : "running");
+    }
+    if (!ids.empty()) items = "<item><instanceIds>" + items + "</instanceIds></item>";
+    ec2.set("CreateFleet",
+            "<R><errorSet>" + errors + "</errorSet><fleetInstanceSet>" + items + "</fleetInstanceSet></R>");
+    ec2.set("DescribeInstances", described(instances));
+    ec2.set("CreateLaunchTemplate", "<R/>");
+    ec2.set("DescribeLaunchTemplates", "<R/>");
+    ec2.set("DeleteLaunchTemplate", "<R/>");
+    ec2.set("CreateTags", "<R/>");
   }
   Json run(const store::IntentRow& intent) {
     const auto done = executor.execute(intent);

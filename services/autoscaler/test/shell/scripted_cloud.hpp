@@ -5,6 +5,7 @@
 #include "qm/testing/text.hpp"
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
@@ -20,6 +21,8 @@ namespace qm::autoscaler::testing {
 /// Tokens   as in EC2: a repeated request with equal parameters is answered with the instances of the first one.
 /// Refuses  for lack of capacity, an exceeded quota, and with a code that no table has.
 /// Loses    responses of requests that it executed, and requests before; throttles; lists are delayed by seconds.
+/// Fleets   CreateFleet chooses among its overrides: on demand the first one with capacity for all, spot the one with the
+///          most. Launch templates disappear at times, and a repeated token may count as one with other parameters.
 /// Partial  some members of a launch may be terminated before the answer is sent.
 class ScriptedCloud {
  public:
@@ -52,7 +55,8 @@ class ScriptedCloud {
   bool calm = false;  ///< no failures any more, and capacity for all in the last zone
   std::map<std::string, Machine> machines;
   std::map<std::string, Launch> launches;  ///< by token
-  int refused = 0, partial = 0, lost = 0, throttled = 0;
+  std::set<std::string> templates;         ///< names
+  int refused = 0, partial = 0, lost = 0, throttled = 0, fleets = 0, requests = 0, elsewhere = 0;
 
   void stop(Machine& machine) {
     if (!machine.alive) return;
@@ -119,11 +123,100 @@ class ScriptedCloud {
         it->second.tags[form.at(fmt::format("Tag.{}.Key", n))] = form.at(fmt::format("Tag.{}.Value", n));
       return {200, {}, "<R/>"};
     }
-    std::string items;  // DescribeInstances with the filter client-token
+    if (action == "CreateFleet") return fleet(form);
+    if (action.ends_with("LaunchTemplate") || action.ends_with("LaunchTemplates")) return launch_template(action, form);
+    std::string items;  // DescribeInstances with filters
     for (const auto& [id, machine] : machines) {
-      if (machine.token == form.at("Filter.1.Value.1") && visible(machine)) items += xml(machine);
+      if (visible(machine) && passes(machine, form)) items += xml(machine);
     }
     return {200, {}, "<R><reservationSet><item><instancesSet>" + items + "</instancesSet></item></reservationSet></R>"};
+  }
+
+  static bool passes(const Machine& machine, const Form& form) {
+    for (int n = 1; form.contains(fmt::format("Filter.{}.Name", n)); ++n) {
+      const std::string& name = form.at(fmt::format("Filter.{}.Name", n));
+      const std::string& value = form.at(fmt::format("Filter.{}.Value.1", n));
+      const auto tag = machine.tags.find(name.substr(std::min(name.size(), std::size_t{4})));
+      const bool passed =
+          name == "client-token" ? machine.token == value : tag != machine.tags.end() && tag->second == value;
+      if (!passed) return false;
+    }
+    return true;
+  }
+
+  http::Response launch_template(const std::string& action, const Form& form) {
+    std::string items;
+    for (const auto& name : templates) items += "<item><launchTemplateName>" + name + "</launchTemplateName></item>";
+    if (action == "DescribeLaunchTemplates")
+      return {200, {}, "<R><launchTemplates>" + items + "</launchTemplates></R>"};
+    const std::string& name = form.at("LaunchTemplateName");
+    if (action == "DeleteLaunchTemplate") {
+      templates.erase(name);
+    } else if (!templates.insert(name).second) {
+      return refusal(400, "InvalidLaunchTemplateName.AlreadyExistsException");
+    }
+    return {200, {}, "<R/>"};
+  }
+
+  static Form tags_of(const Form& form, const std::string& resource) {
+    Form out;
+    for (int s = 1; form.contains(fmt::format("TagSpecification.{}.ResourceType", s)); ++s) {
+      if (form.at(fmt::format("TagSpecification.{}.ResourceType", s)) != resource) continue;
+      const auto at = [&](int t, const char* what) { return fmt::format("TagSpecification.{}.Tag.{}.{}", s, t, what); };
+      for (int t = 1; form.contains(at(t, "Key")); ++t) out[form.at(at(t, "Key"))] = form.at(at(t, "Value"));
+    }
+    return out;
+  }
+
+  http::Response fleet(const Form& form) {
+    const std::string& token = form.at("ClientToken");
+    if (!calm && roll(30) == 0) templates.clear();
+    if (!templates.contains(form.at("LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName")))
+      return refusal(400, "InvalidLaunchTemplateName.NotFoundException");
+    if (const auto known = answers_.find(token); known != answers_.end()) {
+      if (!calm && roll(8) == 0) return refusal(400, "IdempotentParameterMismatch");
+      return {200, {}, known->second};
+    }
+    const int n = std::stoi(form.at("TargetCapacitySpecification.TotalTargetCapacity"));
+    const bool spot = form.at("TargetCapacitySpecification.DefaultTargetCapacityType") == "spot";
+    if (n > 1) {
+      const std::string options = spot ? "SpotOptions." : "OnDemandOptions.";
+      EXPECT_EQ(form.at(options + "MinTargetCapacity"), std::to_string(n));
+      EXPECT_EQ(form.at(options + "SingleInstanceType") + form.at(options + "SingleAvailabilityZone"), "truetrue");
+    }
+    const int chance = calm ? 100 : roll(40);
+    if (chance == 0) return refusal(400, "SomethingThatNoTableHas");
+    std::string errors, chosen_type, chosen_zone;
+    int most = n - 1;
+    bool chosen_first = true;
+    for (int i = 1; form.contains(fmt::format("LaunchTemplateConfigs.1.Overrides.{}.InstanceType", i)); ++i) {
+      const std::string at = fmt::format("LaunchTemplateConfigs.1.Overrides.{}.", i);
+      const std::string type = form.at(at + "InstanceType"), zone = form.at(at + "AvailabilityZone");
+      const int left = chance == 1 ? 0 : capacity(type, zone, spot);
+      if (left < n) {
+        ++refused;
+        errors += fmt::format(
+            "<item><launchTemplateAndOverrides><overrides><instanceType>{}</instanceType><availabilityZone>{}"
+            "</availabilityZone></overrides></launchTemplateAndOverrides><lifecycle>{}</lifecycle><errorCode>{}"
+            "</errorCode><errorMessage>m</errorMessage></item>",
+            type, zone, spot ? "spot" : "on-demand",
+            chance == 1 && spot ? "MaxSpotInstanceCountExceeded" : "InsufficientInstanceCapacity");
+      } else if (left > most && (spot || chosen_type.empty())) {
+        most = left, chosen_type = type, chosen_zone = zone;
+        chosen_first = i == 1;
+      }
+    }
+    std::string items;
+    if (!chosen_type.empty()) {
+      ++fleets;
+      elsewhere += chosen_first ? 0 : 1;
+      const Launch launch = start(token, chosen_type, chosen_zone, spot, n, tags_of(form, "instance"));
+      for (const auto& id : launch.ids) items += "<item>" + id + "</item>";
+      items = "<item><instanceIds>" + items + "</instanceIds><instanceType>" + chosen_type + "</instanceType></item>";
+    }
+    answers_[token] = "<R><fleetId>f</fleetId><errorSet>" + errors + "</errorSet><fleetInstanceSet>" + items +
+                      "</fleetInstanceSet></R>";
+    return {200, {}, answers_[token]};
   }
 
   http::Response run(const Form& form) {
@@ -139,6 +232,12 @@ class ScriptedCloud {
       ++refused;
       return refusal(500, "InsufficientInstanceCapacity");
     }
+    ++requests;
+    return launched(start(token, type, zone, spot, n, tags_of(form, "instance")));
+  }
+
+  const Launch& start(const std::string& token, const std::string& type, const std::string& zone, bool spot, int n,
+                      const Form& tags) {
     Launch launch;
     launch.size = static_cast<std::size_t>(n);
     for (int i = 0; i < n; ++i) {
@@ -149,9 +248,7 @@ class ScriptedCloud {
       machine.token = token;
       machine.spot = spot;
       machine.launched = now;
-      for (int t = 1; form.contains(fmt::format("TagSpecification.1.Tag.{}.Key", t)); ++t)
-        machine.tags[form.at(fmt::format("TagSpecification.1.Tag.{}.Key", t))] =
-            form.at(fmt::format("TagSpecification.1.Tag.{}.Value", t));
+      machine.tags = tags;
       launch.ids.push_back(machine.id);
       machines[machine.id] = machine;
     }
@@ -159,7 +256,7 @@ class ScriptedCloud {
       ++partial;
       for (int i = 1 + roll(n - 1); i > 0; --i) stop(machines[launch.ids[static_cast<std::size_t>(i) - 1]]);
     }
-    return launched(launches[token] = launch);
+    return launches[token] = launch;
   }
 
   [[nodiscard]] http::Response launched(const Launch& launch) const {
@@ -177,6 +274,7 @@ class ScriptedCloud {
   }
 
   std::mt19937 random_;
+  std::map<std::string, std::string> answers_;  ///< of fleets, by token
   unsigned seed_;
   int failures_ = 0, serial_ = 0;
 };

@@ -76,6 +76,13 @@ struct Percentiles {
   double p50 = 0, p99 = 0, max = 0;  ///< seconds
 };
 
+/// Attempts that one cause ended before their jobs did, and whose jobs went on in a later attempt.
+struct Interruptions {
+  std::int64_t attempts = 0;
+  double lost_gpu_hours = 0;       ///< of steps that ran and had to run again
+  double from_zero_gpu_hours = 0;  ///< that would have been lost, had each job started again at its first step
+};
+
 struct Report {
   std::int64_t submitted = 0, created = 0, finished = 0, failed = 0, running = 0, waiting = 0, cancelled = 0;
   std::int64_t lost = 0, doubled = 0, double_booked = 0, partial_gangs = 0, orphan_instances = 0;
@@ -83,8 +90,9 @@ struct Report {
   double utilization = 0, peak_utilization = 0;     ///< of the GPUs of running instances, between window start and end
   std::map<std::string, Percentiles> wait_by_team;  ///< from creation until all ranks run, of started jobs
   Percentiles wait;
-  Percentiles turnaround;                        ///< from the release of a device until its next pod runs
-  std::map<std::string, double> lost_gpu_hours;  ///< by cause: spot, xid, node_lost, preempted
+  Percentiles turnaround;                            ///< from the release of a device until its next pod runs
+  std::map<std::string, double> lost_gpu_hours;      ///< by cause: spot, xid, node_lost, preempted
+  std::map<std::string, Interruptions> interrupted;  ///< by cause
   std::int64_t instances = 0;
   std::vector<Violation> violations;
   [[nodiscard]] Json to_json() const;

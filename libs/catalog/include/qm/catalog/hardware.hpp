@@ -27,6 +27,9 @@ struct Hardware {
   Devices gpu, accelerator;
 };
 
+/// The memory of one device in GB, as its vendor names the model: EC2 leaves out what ECC uses, so that 22,888 MiB are 24.
+[[nodiscard]] std::int64_t nominal_memory_gb(const Devices& devices);
+
 /// Null if the catalog does not have the type; else as for `find`, every type has a row.
 const Hardware* hardware_of(std::string_view name);
 

@@ -172,6 +172,8 @@ class Aws {
   Status create_group(const NewGroup& group);
   Status set_desired_capacity(const std::string& group, int desired);
   Status terminate_in_group(const std::string& instance_id, bool decrement_desired);
+  /// Whether the group may choose the instances when it becomes smaller. All of them are InService; at most 50.
+  Status set_instance_protection(const std::string& group, const std::vector<std::string>& instance_ids, bool protect);
   Result<std::vector<LifecycleHook>> describe_lifecycle_hooks(const std::string& group);
   /// The newest first, of the last six weeks.
   Result<std::vector<ScalingActivity>> describe_scaling_activities(const std::string& group);

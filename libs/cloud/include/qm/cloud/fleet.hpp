@@ -21,6 +21,9 @@ struct LaunchTemplate {
   Tags tags;  ///< of the template itself
 };
 
+/// `prefix`, a dash and a digest of the parameters and tags: equal templates have equal names.
+[[nodiscard]] std::string template_name(const std::string& prefix, const LaunchTemplate& launch_template);
+
 struct LaunchTemplateEntry {
   std::string id, name;
   Instant created{};

@@ -40,6 +40,7 @@ struct CapacityReservation {
   Tags tags;
   Instant start{};
   std::optional<Instant> end = {};  ///< none = until it is canceled
+  std::int64_t total = 0;           ///< instances, with those in use
 };
 
 struct PlacementGroup {

@@ -12,12 +12,13 @@ namespace qm::config {
 ///
 /// Form     a URL ("http://{podIP}:8480/v1/checkpoint"), or a JSON object with at least one mode:
 ///            {"http": URL, "file": VOLUME, "signal": "SIGUSR1", "quorum": 1, "interval": "10m", "expected": "40s",
-///             "uri": "s3://bucket/run"}
+///             "uri": "s3://bucket/run", "copy": "gs://bucket/spot-recovery"}
 /// Modes    an agent uses the first that works, in the order http, file, signal.
 struct CheckpointContract {
   std::string http;    ///< URL template of the POST; empty = not offered
   std::string file;    ///< emptyDir volume of the pod in which orders and answers are exchanged; empty = not offered
   std::string signal;  ///< sent to the first process of each container; empty = not offered
+  std::string copy;    ///< second destination of each checkpoint, for the loss of the first; empty = none
   CheckpointTerms terms;
   friend bool operator==(const CheckpointContract&, const CheckpointContract&) = default;
 };

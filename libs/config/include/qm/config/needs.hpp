@@ -19,7 +19,8 @@ Result<std::optional<catalog::Share>> share_of_pod(const Json& pod);
 ///
 /// Fails    kInvalid with the field in the pod.
 Result<PodShape> shape_from_pod(const Json& pod);
-/// The same for callers that count usage: an invalid need does not change the requests of the containers.
+/// The same for callers that count usage: an invalid need does not change the requests of the containers, and those of
+/// a pod that is resized in place count as in requests_from_pod.
 Result<PodShape> shape_held_by(const Json& pod);
 
 }  // namespace qm::config

@@ -8,8 +8,8 @@ namespace qm::kube_objects {
 /// Reads from a Pod where it may run.
 ///
 /// Reads    metadata.namespace and labels; of the spec nodeSelector, affinity, tolerations,
-///          topologySpreadConstraints, host ports, volumes that are claimed, and requests. Other
-///          fields are not checked.
+///          topologySpreadConstraints, host ports, volumes that are claimed, and requests, which are those
+///          of config::requests_from_pod. Other fields are not checked.
 /// Fails    kInvalid names the field ("spec.affinity.podAffinity....[0].topologyKey").
 [[nodiscard]] Result<kube_rules::PodTemplate> template_from_pod(const Json& pod);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,17 +22,28 @@ inline constexpr std::array<std::string_view, 6> kExpanders{"priority",  "price"
 /// Fails    kInvalid: an unknown or repeated expander, or one that follows random; `grpc` has no counterpart.
 [[nodiscard]] Result<std::vector<std::string>> expanders_of(std::string_view text);
 
+/// "0.5" as 500; nullopt if it is no number of 0 to 1. More than three digits are cut off.
+[[nodiscard]] std::optional<std::int64_t> share_of(std::string_view text);
+/// The inverse of share_of.
+[[nodiscard]] std::string share_text(std::int64_t milli);
+
 /// When nodes may be scaled down, with the defaults of Cluster Autoscaler.
 struct ScaleDown {
   bool enabled = true;
-  Duration delay_after_add = std::chrono::minutes(10);  ///< nothing is scaled down for this time after a scale-up
-  Duration unneeded = std::chrono::minutes(10);         ///< a node is scaled down after this time without need
-  Duration unready = std::chrono::minutes(20);          ///< likewise one that is not ready
-  std::int64_t utilization_milli = 500;                 ///< a node below it is not needed
-  std::int64_t gpu_utilization_milli = 500;             ///< of a node with GPUs, where only GPUs count
-  bool skip_system_pods = true;                         ///< nodes with pods of kube-system stay
-  bool skip_local_storage = true;                       ///< nodes with pods on emptyDir or hostPath stay
-  bool ignore_daemon_sets = false;                      ///< their requests are not utilization
+  Duration delay_after_add = std::chrono::minutes(10);     ///< nothing is scaled down for this time after a scale-up
+  Duration unneeded = std::chrono::minutes(10);            ///< a node is scaled down after this time without need
+  Duration unready = std::chrono::minutes(20);             ///< likewise one that is not ready
+  std::int64_t utilization_milli = 500;                    ///< a node below it is not needed
+  std::int64_t gpu_utilization_milli = 500;                ///< of a node with GPUs, where only GPUs count
+  bool skip_system_pods = true;                            ///< nodes with pods of kube-system stay
+  bool skip_local_storage = true;                          ///< nodes with pods on emptyDir or hostPath stay
+  bool ignore_daemon_sets = false;                         ///< their requests are not utilization
+  bool skip_custom_controllers = true;                     ///< nodes with pods of custom controllers stay
+  Duration delay_after_delete{0};                          ///< nothing is scaled down for this time after a removal
+  Duration delay_after_failure = std::chrono::minutes(3);  ///< likewise after one that failed
+  std::int64_t max_empty = 10;                             ///< empty nodes that are removed at once
+  std::int64_t max_drains = 1;                             ///< nodes with pods that are drained at once
+  std::int64_t max_grace_seconds = 600;                    ///< of a pod on a node that is drained
   friend auto operator<=>(const ScaleDown&, const ScaleDown&) = default;
 };
 

@@ -59,6 +59,8 @@ inline constexpr std::array kRules{
     Rule{"Placement/Snapshot", Need::kServices, Effect::kReads, Scope::kAll},
     Rule{"Capacity/GetPlan", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Capacity/EvaluateScale", Need::kUser, Effect::kReads, Scope::kOwn},
+    Rule{"Capacity/ExplainCapacity", Need::kUser, Effect::kReads, Scope::kOwn},
+    Rule{"Capacity/SimulateCapacity", Need::kUser, Effect::kReads, Scope::kOwn},
     Rule{"Capacity/ListClaims", Need::kUser, Effect::kReads, Scope::kShared},
     Rule{"Capacity/WatchIntents", Need::kOperator, Effect::kReads, Scope::kAll},
     Rule{"Capacity/Snapshot", Need::kServices, Effect::kReads, Scope::kAll},

@@ -107,7 +107,7 @@ void NodeWatch::pod_changed(const Json& pod, bool deleted) {
   }
   if (deleted) return;
   Pod seen{NodeName(pod.path("spec.nodeName").string()), {{"pods", 1}}};
-  if (const auto requests = config::requests_from_pod_spec(pod["spec"])) {
+  if (const auto requests = config::requests_from_pod(pod)) {
     for (const auto& [resource, quantity] : *requests) seen.amounts[resource] = canonical(resource, quantity);
   }
   add(used_[seen.node], seen.amounts, 1);

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/autoscaler/shell.hpp"
+#include "qm/autoscaler/what_if.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/rpc/access.hpp"
 #include "quartermaster/v1/capacity_service.pb.h"
@@ -7,6 +8,8 @@
 #include <grpcpp/impl/service_type.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace qm::autoscaler {
 
@@ -22,7 +25,29 @@ namespace qm::autoscaler {
                                                                  const quartermaster::v1::EvaluateScaleRequest& request,
                                                                  const rpc::Caller& caller);
 
-/// The Capacity service: GetPlan, EvaluateScale, ListClaims, WatchIntents, Snapshot. Must live as long as its server.
+/// The response of ExplainCapacity, for workloads that the caller may see.
+///
+/// Fails    kNotFound: no pending workload, pod or NodeClaim has the name. kInvalid: `candidates` is out of range.
+[[nodiscard]] Result<quartermaster::v1::ExplainCapacityResponse> explanation_for(
+    const Engine& engine, Instant now, const quartermaster::v1::ExplainCapacityRequest& request,
+    const rpc::Caller& caller);
+
+/// The changes of NodePools, prices and availability in a request, without those of the demand.
+///
+/// Fails    kInvalid: a manifest has an error or an object other than a NodePool, or a price is negative.
+[[nodiscard]] Result<WhatIf> what_if_from(const quartermaster::v1::SimulateCapacityRequest& request,
+                                          const Tables& tables, std::vector<std::string>& warnings);
+
+/// The response of SimulateCapacity. Launches for workloads of others are counted, and not listed.
+///
+/// Fails    kInvalid: a manifest has an error or an object other than a NodePool, or see simulate() in what_if.hpp.
+///          kPermissionDenied: only operators and auditors may change what all tenants share.
+[[nodiscard]] Result<quartermaster::v1::SimulateCapacityResponse> simulation_for(
+    const Engine& engine, Instant now, const quartermaster::v1::SimulateCapacityRequest& request,
+    const rpc::Caller& caller);
+
+/// The Capacity service: GetPlan, EvaluateScale, ExplainCapacity, SimulateCapacity, ListClaims, WatchIntents, Snapshot.
+/// Must live as long as its server.
 std::unique_ptr<grpc::Service> make_api(service::Host& host, const DomainClock& clock);
 
 }  // namespace qm::autoscaler

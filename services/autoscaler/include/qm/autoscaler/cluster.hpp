@@ -5,10 +5,12 @@
 #include "qm/autoscaler/node_lifecycle.hpp"
 #include "qm/autoscaler/node_watch.hpp"
 #include "qm/autoscaler/pool_status.hpp"
+#include "qm/autoscaler/provisioning_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/kube/config_feed.hpp"
 #include "qm/kube/ownership.hpp"
+#include "qm/kube_objects/default_spread.hpp"
 
 #include <functional>
 #include <map>
@@ -29,8 +31,11 @@ struct ClusterSettings {
   bool strict_min_values = true;  ///< min-values=strict: minValues of a NodePool are not relaxed
   Money node_price{};             ///< node-price: added to the price of each instance where launches are compared
   Driver driver = Driver::kEc2;   ///< driver=karpenter: another controller launches instances for NodeClaims
+  /// default-spread: what the scheduler of the cluster applies to pods without constraints; with observe=cluster
+  kube_objects::DefaultSpread default_spread = kube_objects::system_spread();
 };
 
+class PodSelectors;
 class RunningNodes;
 
 /// The NodePools: those of files, and those of the API server, which have precedence for equal names.
@@ -110,8 +115,12 @@ class ClaimWatch {
 /// that had not seen the cordon yet may have bound one.
 class PodObserver {
  public:
-  PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node = {},
-              SystemPods system_pods = SystemPods::kKeepNodes);
+  struct Options {
+    SystemPods system_pods = SystemPods::kKeepNodes;
+    kube_objects::DefaultSpread default_spread = {};  ///< of pods without constraints
+  };
+  PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node, Options options);
+  PodObserver(kube::Client& client, const DomainClock& clock, std::function<void()> on_new_node = {});
   ~PodObserver();
   void start();
   void stop();
@@ -121,6 +130,8 @@ class PodObserver {
   /// Inputs for the changes since the last call, nodes first: a gang that got a place must not appear to leave an
   /// empty node.
   [[nodiscard]] std::vector<service::Input> changes();
+  /// Sets the room of items on running nodes.
+  void find_room(std::vector<DemandUpdated::Item>& items);
   /// "pod research/train-0"; empty if the uid is not known.
   [[nodiscard]] std::string subject(const std::string& uid) const;
 
@@ -131,6 +142,8 @@ class PodObserver {
     std::int64_t size = 0;  ///< of its group, if specified
     PodShape shape;
     std::string rules;
+    Labels labels;                            ///< of one that is pending without constraints of topology spread
+    std::string controller, controller_name;  ///< likewise
     std::int32_t priority = 0;
     Instant since{};
   };
@@ -148,15 +161,17 @@ class PodObserver {
   void leave(const std::string& uid);
   void confirm_cordons();
   [[nodiscard]] std::vector<DemandUpdated::Item> waiting();
+  [[nodiscard]] std::string rules_of(const Pod& pod) const;
 
   kube::Client& client_;
   const DomainClock& clock_;
   const std::function<void()> on_new_node_;
-  const SystemPods system_pods_;
+  const Options options_;
   mutable std::mutex mutex_;
   std::map<std::string, Pod> pods_;
   std::map<std::string, Node> nodes_;
   std::unique_ptr<RunningNodes> running_;
+  std::unique_ptr<PodSelectors> selectors_;    ///< if pods are spread by default with DoNotSchedule
   std::map<std::string, std::int64_t> sizes_;  ///< "namespace/group" -> minMember
   std::optional<std::string> published_;       ///< the last published demand
   kube::Informer pod_informer_, node_informer_, volcano_informer_, group_informer_;
@@ -174,6 +189,7 @@ class Cluster {
     NodeGroupSettings groups;
     const PriorityWatch* priorities = nullptr;  ///< if set, pools are ranked by it
     const GroupWatch* discovered = nullptr;     ///< if set, its groups are pools
+    bool node_pods = false;                     ///< the pods of each node are published: Options::needs_node_pods
   };
   Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options);
   ~Cluster();
@@ -182,6 +198,8 @@ class Cluster {
   void start();
   void stop();
   [[nodiscard]] bool synced() const;
+  /// The metrics of nodes and pods, under the names of Karpenter.
+  void export_metrics(metrics::Registry& registry) const;
   /// For CloudWatch, if other controllers handle NodeClaims.
   [[nodiscard]] std::optional<std::vector<Json>> listed_instances() { return claims_->listed_instances(); }
 
@@ -191,11 +209,13 @@ class Cluster {
   void publish_owners(const std::stop_token& stop);
   void publish_pools(const std::stop_token& stop);
   void publish_capacity_objects(const std::stop_token& stop);
+  void add_room(std::vector<ProvisioningRequest>& requests);
   void write_status();
   [[nodiscard]] bool add_discovered(std::vector<Pool>& pools) const;
   void report();
 
   service::Host& host_;
+  const DomainClock& clock_;
   const Options options_;
   kube::Ownership scaling_;
   PoolWatch pools_;
@@ -204,9 +224,10 @@ class Cluster {
   NodeLifecycle lifecycle_;
   OverlayWatch overlays_;
   BufferWatch buffers_;
+  ProvisioningWatch provisioning_;
   PoolStatus pool_status_;
   std::map<std::string, PoolFaults> pool_faults_;
-  std::string published_overlays_, published_buffers_;
+  std::string published_overlays_, published_buffers_, published_reservations_, published_provisioning_;
   std::unique_ptr<ClaimWatch> claims_;
   std::unique_ptr<PodObserver> observer_;
   std::string published_owners_, published_pools_;

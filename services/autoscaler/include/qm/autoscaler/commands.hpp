@@ -1,9 +1,12 @@
 #pragma once
 #include "qm/autoscaler/buffer.hpp"
 #include "qm/autoscaler/checkpoint/order.hpp"
+#include "qm/autoscaler/gang_launch/reservations.hpp"
 #include "qm/autoscaler/node_details.hpp"
 #include "qm/autoscaler/pool.hpp"
+#include "qm/autoscaler/provisioning.hpp"
 #include "qm/autoscaler/replica_scaling.hpp"
+#include "qm/autoscaler/scale_down/rows.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
 
@@ -95,10 +98,11 @@ struct WorkloadUpdated {
 };
 /// Why a cloud announces the end of an instance.
 enum class NoticeKind {
-  kSpot,         ///< spot capacity is reclaimed
-  kRebalance,    ///< the interruption has become more probable; there is no deadline
-  kMaintenance,  ///< the host is stopped, rebooted or retired
-  kLifecycle,    ///< an Auto Scaling group terminates it
+  kSpot,            ///< spot capacity is reclaimed
+  kRebalance,       ///< the interruption has become more probable; there is no deadline
+  kMaintenance,     ///< the host is stopped, rebooted or retired
+  kLifecycle,       ///< an Auto Scaling group terminates it
+  kReservationEnd,  ///< its capacity block ends
 };
 /// The reason of a drain or an order: "SpotInterruption", "RebalanceRecommendation", ...
 [[nodiscard]] const char* reason_of(NoticeKind kind);
@@ -140,6 +144,25 @@ struct LaunchEnded {
   InstanceId instance;  ///< empty = the launch failed
   std::string error;
   Refusal refusal = Refusal::kCapacity;
+  std::string type = {}, zone = {};  ///< of the instance, if the cloud chose among several; empty = as requested
+};
+/// Offerings of one launch that the cloud tried or would have tried and that did not launch. Another one may have.
+struct OfferingsRefused {
+  struct Item {
+    std::string type, zone;
+    Market market = Market::kOnDemand;
+    Refusal refusal = Refusal::kCapacity;
+  };
+  std::vector<Item> offerings;
+};
+/// The capacity reservations that EC2NodeClasses select, always complete.
+struct ReservationsListed {
+  struct Item {
+    Reservation reservation;
+    std::int64_t available = 0;  ///< instances that are not in use
+    std::vector<std::string> classes;
+  };
+  std::vector<Item> reservations;
 };
 struct TerminateEnded {
   ClaimName claim;
@@ -209,10 +232,12 @@ struct DaemonSetsUpdated {
   std::vector<PodSet> sets;
 };
 
-using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated,
-                             AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
-                             LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated,
-                             InstanceNoticeUpdated, NodeDetailsUpdated, BuffersApplied, OverlaysApplied, ScalerUpdated,
-                             ScalersListed, ReplicasObserved, ReplicasChanged, GroupsListed>;
+using Command =
+    std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated, AssignmentUpdated,
+                 WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated, LaunchEnded, TerminateEnded,
+                 GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated, InstanceNoticeUpdated,
+                 NodeDetailsUpdated, BuffersApplied, OverlaysApplied, ScalerUpdated, ScalersListed, ReplicasObserved,
+                 ReplicasChanged, GroupsListed, OfferingsRefused, NodePodsUpdated, ReservationsListed,
+                 ProvisioningApplied>;
 
 }  // namespace qm::autoscaler

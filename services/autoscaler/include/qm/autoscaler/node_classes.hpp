@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/autoscaler/commands.hpp"
 #include "qm/autoscaler/node_class/launch_parameters.hpp"
 #include "qm/base/time.hpp"
 #include "qm/clock/clock.hpp"
@@ -56,6 +57,8 @@ class NodeClassWatch {
   /// The resources that an instance of the class is launched with now: the newest image for each architecture and
   /// accelerator, the subnets and the security groups, each sorted. Empty while the class is not resolved.
   [[nodiscard]] ClassResources resources(const std::string& node_class) const;
+  /// The capacity reservations that classes select, by id, with the classes.
+  [[nodiscard]] std::vector<ReservationsListed::Item> reservations() const;
   /// The parameters of a launch, which counts against free addresses until the class is resolved again.
   [[nodiscard]] Result<cloud::InstanceRequest> launch_parameters(const std::string& node_class,
                                                                  const PlannedInstance& planned);

@@ -12,33 +12,17 @@
 
 namespace qm::autoscaler {
 
-/// A pod on a node, as far as it decides whether the node is consolidated.
-struct NodePod {
-  std::string name;     ///< "namespace/name"
-  PodSet like;          ///< its requests and scheduling constraints; one pod
-  bool stays = false;   ///< of a DaemonSet, a mirror pod, or it tolerates karpenter.sh/disrupted
-  bool serves = false;  ///< of a service: no work is lost with it
-  Instant started{};
-  std::string budget;              ///< PodDisruptionBudget that selects it; empty = none
-  std::int64_t budget_allows = 0;  ///< evictions that the budget allows now
-  friend auto operator<=>(const NodePod&, const NodePod&) = default;
-};
-
 /// What the API server shows of a node, in addition to its readiness and its number of pods.
 struct NodeDetails {
   InstanceId instance;
   std::vector<Taint> taints;
   std::map<std::string, std::int64_t> capacity;     ///< CPU in milli-cores, memory in bytes
-  std::map<std::string, std::int64_t> allocatable;  ///< of all resources; CPU in milli-cores, memory in bytes
+  std::map<std::string, std::int64_t> allocatable;  ///< of extended resources
   bool do_not_disrupt = false;                      ///< the node itself has the annotation "true"
   bool serves = false;                              ///< pods of a service, not of a Job, run on it
   std::string unhealthy;                            ///< the condition for which it is repaired; empty = none
   Instant repair_at{};                              ///< with `unhealthy`
   std::vector<HoldingPod> holding;                  ///< pods with the annotation, or that a PodDisruptionBudget blocks
-  Labels labels;
-  bool unschedulable = false;
-  std::vector<NodePod> pods;  ///< all that have not ended
-  Instant pods_changed{};     ///< a pod was added or removed; set by the engine
   friend auto operator<=>(const NodeDetails&, const NodeDetails&) = default;
 };
 

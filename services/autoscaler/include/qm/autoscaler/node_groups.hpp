@@ -20,6 +20,9 @@ struct NodeGroupSettings {
   Duration delay_after_add{0};
   Duration unready{0};  ///< 0 = as an empty node that is ready
   bool skip_system_pods = true;
+  ScaleDownRules scale_down;
+  Duration most_grace = std::chrono::minutes(10);  ///< of pods that are evicted because their node is scaled down
+  bool scale_in_protection = false;
   std::string discovery;  ///< "asg:tag=KEY[=VALUE],..."; empty = only groups that NodePools name
   Reliability reliability = Reliability::kByPrice;
 

@@ -27,14 +27,16 @@ namespace qm::autoscaler {
 ///
 /// Level    each pass compares with the rows of the engine, so a lost or repeated call changes nothing. Unchanged
 ///          objects are not written.
-/// Evicted  pods without a gang that the engine knows: gangs are evicted by admission after their checkpoint. At the
-///          deadline of a drain all pods are deleted, each in time for its own grace period.
+/// Evicted  pods without a gang that the engine knows: gangs are evicted by admission after their checkpoint. A bare pod
+///          ends with its eviction, and pods of DaemonSets stay. At the deadline of a drain all pods are deleted, each in
+///          time for its own grace period; at that of a notice of the cloud all but those of gangs.
 /// Errors   are logged; the next pass tries again. A pod that a PodDisruptionBudget protects is tried again.
 /// Threads  start and stop by one; pass() by one, without start().
 class NodeLifecycle {
  public:
   struct Options {
     bool writes_status = true;  ///< false: another controller launches instances, and owns the status and the taints
+    Duration most_grace = std::chrono::minutes(10);  ///< of pods that leave a node of a group that is scaled down
     SteadyDuration period = std::chrono::seconds(1), drain_period = std::chrono::seconds(5);
   };
   /// Calls its argument with the engine, which does not change meanwhile.
@@ -53,14 +55,20 @@ class NodeLifecycle {
     bool registers = false;               ///< its node still has the taint of an unregistered one
     bool initialized = false;             ///< its node gets the label
     std::optional<bool> disrupted_taint;  ///< if the node differs: whether it must have it
-    bool empties = false;                 ///< pods are evicted or deleted
-    bool has_gangs = false;
+  };
+  /// A node whose pods leave.
+  struct Leaving {
+    std::string node;
     std::optional<Instant> deadline;
+    bool taken = false;           ///< by the cloud; otherwise other pods stay until the gangs have left
+    bool scaled_down = false;     ///< of a group, by its utilization
+    std::set<std::string> gangs;  ///< uids of workloads with pods there
   };
   [[nodiscard]] std::vector<Wanted> wanted() const;
+  [[nodiscard]] std::vector<Leaving> leaving() const;
   void write_node(const Wanted& want);
   bool patch_node(const std::string& name, const Json& node, const std::vector<Taint>& taints, Json labels);
-  void drain(const Wanted& want);
+  void drain(const Leaving& from);
 
   kube::Client& client_;
   const ReadEngine read_;

@@ -2,6 +2,7 @@
 #include "qm/autoscaler/budgets/budgets.hpp"
 #include "qm/autoscaler/node_details.hpp"
 #include "qm/autoscaler/requirements/requirement.hpp"
+#include "qm/autoscaler/scale_down/rows.hpp"
 #include "qm/model/money.hpp"
 #include "qm/model/resources.hpp"
 
@@ -47,6 +48,8 @@ struct Pool {
   bool manual = false;  ///< an operator sets the size of its group: nothing is launched from it, and nothing terminated
   std::string not_ready;  ///< why nothing is launched from it, with field and key; empty = it is ready
   PoolLifecycle lifecycle;
+  GroupScaleDown scale_down;  ///< by the tags of its group
+  bool reserved = false;      ///< capacity reservations that its class selects may be used
   [[nodiscard]] bool is_static() const { return replicas >= 0; }
   friend auto operator<=>(const Pool&, const Pool&) = default;
 };

@@ -65,6 +65,10 @@ Status one_pool_for_each_group(std::span<const Pool> pools);
 Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> paths);
 /// The input with all Auto Scaling groups of pools.
 service::Input groups_input(const std::map<std::string, ScalingGroup>& groups);
+/// The input with all open ProvisioningRequests.
+service::Input provisioning_input(const std::vector<ProvisioningRequest>& requests);
+/// The input with all capacity reservations that node classes select.
+service::Input reservations_input(const std::vector<ReservationsListed::Item>& reservations);
 /// The input with all DaemonSets.
 service::Input daemon_sets_input(const std::vector<PodSet>& sets);
 /// The input that applies all existing pools; a missing pool is deleted.
@@ -83,7 +87,9 @@ enum class SystemPods {
   kEvicted,    ///< their node counts as empty; they are evicted before it is terminated
 };
 
+class FleetLauncher;
 class ReplicaExecutor;
+struct Launched;
 
 /// Executes launch, terminate and group intents, each of them idempotent: NodeClaim object, instance and condition by
 /// the claim's name; the size of an Auto Scaling group as a number. The launch of a gang is one request, all or none.
@@ -98,13 +104,17 @@ class Executor final : public service::Executor {
  private:
   Result<service::Outcome> launch(const store::IntentRow& intent);
   Result<service::Outcome> launch_gang(const store::IntentRow& intent);
-  Result<std::vector<cloud::Instance>> launch_instances(const Json& want);
-  Result<cloud::InstanceRequest> request_for(const Json& want) const;
+  Result<Launched> launch_instances(const Json& want);
+  Result<Launched> launch_one_offering(const Json& want);
+  /// The parameters of the launch at each offering that can be requested, the best first.
+  Result<std::vector<cloud::InstanceRequest>> alternatives_of(const Json& want) const;
+  Result<cloud::InstanceRequest> request_for(const Json& want, const Json& offering) const;
   Result<std::vector<cloud::Instance>> launched_before(const std::string& client_token);
   Status create_node_claim(const Json& want, const std::string& claim);
-  service::Outcome launch_failed(const Json& want, const std::string& error, Refusal refusal);
+  service::Outcome launch_failed(const Json& want, const std::string& error, Refusal refusal, Json refused = {});
+  service::Outcome none_launched(const Json& want, const Launched& launched);
   Result<service::Outcome> name_members(const Json& want, const std::vector<std::string>& claims,
-                                        const LaunchAnswer& answer, const std::vector<cloud::Instance>& launched);
+                                        const LaunchAnswer& answer, const Launched& launched);
   void show_launched(const std::string& claim, const cloud::Instance& instance);
   Status terminate_all(const std::vector<std::string>& instances);
   Result<service::Outcome> terminate(const store::IntentRow& intent);
@@ -112,6 +122,7 @@ class Executor final : public service::Executor {
   Status terminate_in_group(const std::string& group, const std::string& instance);
   Result<service::Outcome> size_group(const store::IntentRow& intent);
   Result<service::Outcome> answer_hook(const store::IntentRow& intent);  // group_hooks.cpp
+  Result<service::Outcome> protect(const store::IntentRow& intent);      // group_hooks.cpp
   Result<service::Outcome> cordon(const store::IntentRow& intent);
   kube::Client& kube_;
   cloud::Aws& aws_;
@@ -120,6 +131,7 @@ class Executor final : public service::Executor {
   LaunchParameters parameters_;
   SystemPods system_pods_;
   std::shared_ptr<ReplicaExecutor> replicas_;
+  std::shared_ptr<FleetLauncher> fleets_;
 };
 
 struct CloudWatchOptions {

@@ -3,6 +3,7 @@
 #include "qm/autoscaler/checkpoint/order.hpp"
 #include "qm/autoscaler/commands.hpp"
 #include "qm/autoscaler/gang_launch/capacity_memory.hpp"
+#include "qm/autoscaler/gang_launch/reservations.hpp"
 #include "qm/base/table.hpp"
 
 #include <optional>
@@ -44,6 +45,8 @@ struct Claim {
   std::optional<Instant> retry_at;  ///< failed: it is not replaced before, and the offering has not refused
   bool interrupted = false;         ///< the cloud reclaims it as spot capacity
   ClaimLifecycle life;
+  std::string reservation = {};  ///< the capacity reservation that its instance uses; empty = none
+  bool zone_open = false;  ///< without an instance: the cloud may choose another zone and type than the requested ones
   /// Whether the drain of its node evicts pods. Other drains only keep new pods away until it is empty.
   [[nodiscard]] bool evicts_pods() const;
   friend auto operator<=>(const Claim&, const Claim&) = default;
@@ -62,6 +65,8 @@ struct NodeRow {
   std::optional<Instant> taken_at;        ///< notice with a deadline
   NoticeKind notice = NoticeKind::kSpot;  ///< of taken_at
   std::optional<Instant> risk_since;      ///< recommendation to move the work; no deadline
+  /// A cordoned node is published as not ready; its taints name the cause if it is not ready without the cordon.
+  [[nodiscard]] bool is_up() const { return ready || cordoned; }
   friend auto operator<=>(const NodeRow&, const NodeRow&) = default;
 };
 
@@ -155,7 +160,16 @@ struct Offering {
   std::string type, zone;
   Market market = Market::kOnDemand;
   std::string group;  ///< the Auto Scaling group that would launch it: its bound does not affect other offerings
+  std::string reservation = {};  ///< the capacity reservation that pays for it; empty = none
   friend auto operator<=>(const Offering&, const Offering&) = default;
+};
+
+/// A capacity reservation, and the classes that select it.
+struct ReservedCapacity {
+  Reservation reservation;
+  std::int64_t others = 0;           ///< its instances that are in use by others than claims
+  std::vector<std::string> classes;  ///< EC2NodeClasses, sorted
+  friend auto operator<=>(const ReservedCapacity&, const ReservedCapacity&) = default;
 };
 
 struct PriceRow {
@@ -228,6 +242,10 @@ struct Tables {
   Table<std::string, DriftBackOff> drift_back_offs;                       ///< by NodePool
   Table<std::string, Buffer> buffers;                                     ///< by "namespace/name"
   Table<std::string, Overlay> overlays;                                   ///< those that apply, by name
+  ScaleDownTables scale_down;
+  Table<std::string, ReservedCapacity> reservations;  ///< by id
+  Table<WorkloadUid, ProvisioningRow> provisioning;   ///< by uid of the ProvisioningRequest
+  Table<NodeName, NodePods> node_pods;                ///< where consolidation or the scale-down of groups needs them
   Table<std::string, ConsolidationRow> consolidations;
   Table<std::string, ConsolidationCheck> consolidation_checks;  ///< one, by "last"
   ReplicaTables replicas;                                       ///< no other table depends on them

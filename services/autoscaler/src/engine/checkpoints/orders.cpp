@@ -34,12 +34,23 @@ void CheckpointOrders::send(const std::string& key, Order order) {
   tables_.orders.insert(key, std::move(order));
 }
 
+// One order evicts the whole gang: a notice for another of its nodes needs none, unless that node ends earlier.
+bool CheckpointOrders::leaves_by(const AttemptId& id, const NodeName& node, Instant deadline) const {
+  const std::string prefix = id.to_string() + "/", key = prefix + node.value();
+  const auto& rows = tables_.orders.rows();
+  for (auto at = rows.lower_bound(prefix); at != rows.end() && at->first.starts_with(prefix); ++at) {
+    const Order& order = at->second;
+    if (order.evicts && (at->first == key || order.save.deadline <= deadline)) return true;
+  }
+  return false;
+}
+
 // No wait is needed if the gang cannot save, or is on no node any more: it releases its place now and may start
 // elsewhere. The row records that it was evicted.
 void CheckpointOrders::save_and_evict(const AttemptId& id, const AttemptRow& attempt, const NodeName& node,
                                       Instant deadline, const std::string& reason) {
+  if (leaves_by(id, node, deadline)) return;
   const std::string key = id.to_string() + "/" + node.value();
-  if (tables_.orders.contains(key)) return;
   const WorkloadRow* workload = tables_.workloads.find(id.uid);
   if (workload == nullptr && state_.now < deadline) return;  // its own topic will show whether it can save
   Order order = order_for(id, attempt, deadline, reason);

@@ -30,6 +30,8 @@ class CheckpointOrders {
   [[nodiscard]] Duration save_time(const WorkloadUid& uid) const;
 
  private:
+  /// Whether an order evicts the attempt by then, or for this node.
+  [[nodiscard]] bool leaves_by(const AttemptId& id, const NodeName& node, Instant deadline) const;
   Order order_for(const AttemptId& id, const AttemptRow& attempt, Instant deadline, const std::string& reason);
   void send(const std::string& key, Order order);
   void settle(const std::string& key, const checkpoint::Verdict& verdict);

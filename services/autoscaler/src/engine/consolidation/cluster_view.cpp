@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace qm::autoscaler {
 namespace {
@@ -26,6 +27,38 @@ kube_rules::Amounts amounts_of(const Usage& usage) {
   return out;
 }
 
+bool is_gpu(const std::string& resource) {
+  return resource == words::kGpuResource || resource == words::kGpuMilliResource ||
+         resource.starts_with(words::kMigPrefix);
+}
+
+/// The pod as a set of one. Its GPUs are those of the shape, the other requests those of its text.
+PodSet set_of(const NodePod& pod) {
+  PodSet out;
+  out.shape.gpu = pod.gpu;
+  auto like = kube_rules::template_of(pod.rules);
+  if (!like) return out;
+  for (const auto& [resource, amount] : std::exchange(like->rules.requests, {})) {
+    if (resource == "cpu") {
+      out.shape.cpu_milli = amount;
+    } else if (resource == "memory") {
+      out.shape.memory_bytes = amount;
+    } else if (!is_gpu(resource)) {
+      out.shape.extended[resource] = amount;
+    }
+  }
+  out.shape.node_selector = std::exchange(like->rules.node_selector, {});
+  out.shape.tolerations = std::exchange(like->rules.tolerations, {});
+  out.rules = kube_rules::text_of(*like);
+  return out;
+}
+
+/// The first pod without constraints that can be read; nothing can be planned with it.
+const NodePod* unreadable(const NodePods& shown) {
+  const auto at = std::ranges::find_if(shown.pods, [](const NodePod& pod) { return pod.rules.empty(); });
+  return at == shown.pods.end() ? nullptr : &*at;
+}
+
 std::string text_of_offering(const pack::InstanceType& type, const pack::Offering& offering) {
   return fmt::format("{} {} {} {}", type.name, offering.zone, offering.capacity_type, offering.price);
 }
@@ -38,6 +71,7 @@ struct ViewBuilder::Work {
   std::map<NodeName, ClaimName> claims;
   std::map<NodeName, std::vector<AttemptId>> attempts;
   std::map<std::pair<std::string, PodSet>, std::size_t> kinds;
+  std::map<std::pair<std::string, GpuShape>, PodSet> sets;  ///< by the text and GPUs of a pod
   std::set<ClaimName> planned, disrupted;
   std::map<std::string, std::int64_t> left;  ///< disruptions, by NodePool
   std::map<std::pair<std::string, std::string>, checkpoint::Hazard> hazards;
@@ -47,8 +81,10 @@ struct ViewBuilder::Work {
   void wake(Instant now, Instant at) {
     if (at > now && (!view.wake_at || at < *view.wake_at)) view.wake_at = at;
   }
-  [[nodiscard]] bool owns(const ClaimName& claim) const {
-    return own != nullptr && std::ranges::find(own->claims, claim) != own->claims.end();
+  /// A node of the consolidation, unless it is disrupted for another reason meanwhile.
+  [[nodiscard]] bool owns(const ClaimName& name, const Claim& claim) const {
+    const bool listed = own != nullptr && std::ranges::find(own->claims, name) != own->claims.end();
+    return listed && (claim.life.disruption.empty() || claim.life.disruption == kUnderutilized);
   }
   [[nodiscard]] bool launched(const ClaimName& claim) const {
     return own != nullptr && std::ranges::find(own->replacements, claim) != own->replacements.end();
@@ -73,13 +109,12 @@ std::optional<double> ViewBuilder::hazard(const Work& work, const Offering& offe
   return 3600 / seconds(checkpoint::mean_time_of(seen->second));
 }
 
-std::string ViewBuilder::held_by_gang(const Work& work, const NodeName& node, const NodeDetails& details) const {
+std::string ViewBuilder::held_by_gang(const Work& work, const NodeName& node, const NodePods& shown) const {
   bool trains = false, shares = false;
-  for (const NodePod& pod : details.pods) {
+  for (const NodePod& pod : shown.pods) {
     if (pod.stays) continue;
-    const GpuShape& gpu = pod.like.shape.gpu;
-    shares |= gpu.milli > 0 || gpu.mig_count > 0;
-    trains |= !pod.serves && gpu.whole > 0;
+    shares |= pod.gpu.milli > 0 || pod.gpu.mig_count > 0;
+    trains |= !is_service(pod.controller) && pod.gpu.whole > 0;
   }
   if (shares) return "its pods share GPUs";
   const auto attempts = work.attempts.find(node);
@@ -94,7 +129,25 @@ std::string ViewBuilder::held_by_gang(const Work& work, const NodeName& node, co
   return {};
 }
 
-std::string ViewBuilder::held(Work& work, const ClaimName& name, const NodeDetails& details) const {
+std::string ViewBuilder::held_by_pods(Work& work, const Claim& c, const NodePods& shown) const {
+  const NodeDetails& details = *facts_.details_of(c);
+  if (const auto hold = hold_of(details.holding, state_.now)) {
+    if (hold->until) work.wake(state_.now, *hold->until);
+    return hold->why;
+  }
+  if (const NodePod* pod = unreadable(shown)) return fmt::format("the constraints of pod {} cannot be read", pod->name);
+  std::int64_t known = 0, moving = 0;
+  for (const NodePod& pod : shown.pods) {
+    known += pod.kind == NodePod::Kind::kMoves ? 1 : 0;
+    moving += pod.stays ? 0 : 1;
+  }
+  const NodeRow& node = *facts_.node_of(c);
+  if (known < node.pods) return fmt::format("{} of its {} pods are not known yet", node.pods - known, node.pods);
+  if (moving == 0) return "it is empty";
+  return held_by_gang(work, c.node, shown);
+}
+
+std::string ViewBuilder::held(Work& work, const ClaimName& name, const NodePods& shown) const {
   const Claim* c = name.empty() ? nullptr : tables_.claims.find(name);
   const Pool* pool = c == nullptr ? nullptr : tables_.pools.find(c->pool);
   if (pool == nullptr) return "no NodePool has it";
@@ -103,34 +156,25 @@ std::string ViewBuilder::held(Work& work, const ClaimName& name, const NodeDetai
   if (!pool->consolidate_underutilized) return "its NodePool consolidates empty nodes only, or none";
   const NodeRow& node = *facts_.node_of(*c);
   if (c->state != ClaimState::kReady || !c->life.initialized || !node.ready) return "it is not ready";
-  if (!work.owns(name) && (work.disrupted.contains(name) || !c->life.disruption.empty()))
-    return "it is disrupted already";
+  const bool ours = work.owns(name, *c);
+  if (!ours && (work.disrupted.contains(name) || !c->life.disruption.empty())) return "it is disrupted already";
   if (node.taken_at || node.broken || node.drain_requested) return "it is disrupted already";
   if (work.planned.contains(name)) return "a pending gang was promised it";
   if (state_.headroom.contains(name) || disruptions_.awaits_pods(*c, state_.now)) return "it is kept for other pods";
   if (work.delayed) return "instances were launched a short time ago";
-  if (details.do_not_disrupt) return fmt::format("the node has the annotation {}: true", kDoNotDisrupt);
-  if (const auto hold = hold_of(details.holding, state_.now)) {
-    if (hold->until) work.wake(state_.now, *hold->until);
-    return hold->why;
-  }
-  const Instant quiet = details.pods_changed + pool->consolidate_after;
+  if (facts_.details_of(*c)->do_not_disrupt) return fmt::format("the node has the annotation {}: true", kDoNotDisrupt);
+  const Instant quiet = shown.changed + pool->consolidate_after;
   const Instant rested = std::max(quiet, c->life.not_consolidated_before.value_or(Instant{}));
-  const bool drains = work.owns(name) && work.own->phase != ConsolidationRow::Phase::kValidating;
+  const bool drains = ours && work.own->phase != ConsolidationRow::Phase::kValidating;
   if (rested > state_.now && !drains) {
     work.wake(state_.now, rested);
     return "its pods changed, or a consolidation of it was given up, a short time ago";
   }
-  std::int64_t pods = 0;
-  for (const NodePod& pod : details.pods) pods += pod.stays ? 0 : 1;
-  if (pods == 0) return "it is empty";
-  if (pods < node.pods) return fmt::format("{} of its {} pods are not known yet", node.pods - pods, node.pods);
-  return held_by_gang(work, c->node, details);
+  return held_by_pods(work, *c, shown);
 }
 
-bool ViewBuilder::accepts(const Work& work, const NodeRow& row, const NodeDetails& details,
-                          const ClaimName& name) const {
-  if (!row.ready || row.cordoned || row.broken || row.taken_at || row.drain_requested || details.unschedulable)
+bool ViewBuilder::accepts(const Work& work, const NodeRow& row, const NodePods& shown, const ClaimName& name) const {
+  if (!row.ready || row.cordoned || row.broken || row.taken_at || row.drain_requested || unreadable(shown) != nullptr)
     return false;
   const Claim* c = name.empty() ? nullptr : tables_.claims.find(name);
   if (c == nullptr || work.launched(name)) return true;
@@ -140,10 +184,10 @@ bool ViewBuilder::accepts(const Work& work, const NodeRow& row, const NodeDetail
   if (pool == nullptr || work.planned.contains(name)) return false;
   const bool ends = pool->consolidate_empty && !pool->is_static();
   if (ends && row.pods == 0) return false;
-  return !pool->consolidate_empty || details.pods_changed + pool->consolidate_after <= state_.now;
+  return !pool->consolidate_empty || shown.changed + pool->consolidate_after <= state_.now;
 }
 
-void ViewBuilder::add_pods(Work& work, const NodeName& name, const NodeDetails& details, consolidate::Node& out) const {
+void ViewBuilder::add_pods(Work& work, const NodeName& name, const NodePods& shown, consolidate::Node& out) const {
   Duration save{0};
   bool saves = false;
   if (const auto attempts = work.attempts.find(name); attempts != work.attempts.end()) {
@@ -154,13 +198,15 @@ void ViewBuilder::add_pods(Work& work, const NodeName& name, const NodeDetails& 
       save = std::max(save, orders_.save_time(id.uid));
     }
   }
-  const auto zone = details.labels.find(std::string(words::kZone));
-  for (const NodePod& pod : details.pods) {
-    PodSet set = pod.like;
+  const auto zone = shown.labels.find(std::string(words::kZone));
+  for (const NodePod& pod : shown.pods) {
+    const auto [known, first_seen] = work.sets.try_emplace({pod.rules, pod.gpu});
+    if (first_seen) known->second = set_of(pod);
+    PodSet set = known->second;
     const bool volumes = kube_rules::names_claims(set.rules) || kube_rules::names_own_claims(set.rules);
-    if (volumes && zone != details.labels.end()) set.shape.node_selector.insert(*zone);
+    if (volumes && zone != shown.labels.end()) set.shape.node_selector.insert(*zone);
     consolidate::Pod one{pod.name, kind_of(work, namespace_of(pod.name), set), pod.stays, Duration{0}, pod.budget};
-    if (!pod.serves) one.lost = saves ? save : std::max(state_.now - pod.started, Duration{0});
+    if (!is_service(pod.controller)) one.lost = saves ? save : std::max(state_.now - pod.started, Duration{0});
     out.pods.push_back(std::move(one));
     if (pod.budget.empty()) continue;
     const auto [at, first] = work.view.problem.evictions.try_emplace(pod.budget, pod.budget_allows);
@@ -170,7 +216,7 @@ void ViewBuilder::add_pods(Work& work, const NodeName& name, const NodeDetails& 
 
 void ViewBuilder::add_nodes(Work& work) const {
   std::map<std::string, std::int64_t> in_progress;  // nodes with pods of a budget that are drained
-  for (const auto& [name, details] : tables_.node_details) {
+  for (const auto& [name, shown] : tables_.node_pods) {
     const NodeRow* row = tables_.nodes.find(name);
     if (row == nullptr || !row->known) continue;
     const auto found = work.claims.find(name);
@@ -178,10 +224,10 @@ void ViewBuilder::add_nodes(Work& work) const {
     const Claim* c = claim.empty() ? nullptr : tables_.claims.find(claim);
     consolidate::Node& out = work.view.problem.nodes.emplace_back();
     work.view.claims.push_back(claim);
-    out.view = {name, details.labels, details.taints, details.unschedulable || !row->ready, details.allocatable};
-    out.held = held(work, claim, details);
-    out.accepts = accepts(work, *row, details, claim);
-    add_pods(work, name, details, out);
+    out.view = {name, shown.labels, shown.taints, row->cordoned || !row->ready, shown.allocatable};
+    out.held = held(work, claim, shown);
+    out.accepts = accepts(work, *row, shown, claim);
+    add_pods(work, name, shown, out);
     if (c != nullptr) {
       out.pool = c->pool, out.type = c->type, out.zone = c->zone;
       out.spot = c->market == Market::kSpot;
@@ -268,7 +314,7 @@ void ViewBuilder::add_pools(Work& work) const {
     const bool launches = options_.provider && pool->group.empty() && pool->min_values.empty() && !planned.empty() &&
                           std::ranges::find(launch_from, pool) != launch_from.end();
     if (!launches) continue;
-    auto made = joint_.problem_of(*pool, planned, pods);
+    auto made = joint_.problem_of(*pool, JointPlanner::Types::kWithoutFault, planned, pods);
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       auto& packed = view.problem.kinds[kinds[i]].on_new_node;
       if (!packed) packed = std::move(made.problem.pods[i]);
@@ -326,7 +372,7 @@ ClusterView ViewBuilder::build(const ConsolidationRow* own) const {
   std::vector<ClaimName> names;
   auto disrupted = disruptions_.problem(state_.now, names);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (work.owns(names[i])) disrupted.nodes[i].disrupted = false;
+    if (work.owns(names[i], *tables_.claims.find(names[i]))) disrupted.nodes[i].disrupted = false;
     if (disrupted.nodes[i].disrupted) work.disrupted.insert(names[i]);
   }
   work.left = disruptions_left(disrupted, DisruptionReason::kUnderutilized, next_in_utc);

@@ -34,7 +34,7 @@ struct ClusterView {
 /// Builds views of the cluster.
 ///
 /// Held     a node that no NodePool may consolidate now, with the reason: policy, consolidateAfter since the last change of
-///          its pods, do-not-disrupt, PodDisruptionBudgets, another disruption, a promise to a pending gang, headroom, a gang
+///          its pods, constraints that cannot be read, do-not-disrupt, PodDisruptionBudgets, another disruption, a promise to a pending gang, headroom, a gang
 ///          on several nodes, GPU pods that cannot save, or pods that share a GPU.
 /// Accepts  ready nodes without a taint of disruption whose pods did not change within consolidateAfter, and no empty node
 ///          that its NodePool terminates.
@@ -59,16 +59,16 @@ class ViewBuilder {
  private:
   struct Work;
   void add_nodes(Work& work) const;
-  void add_pods(Work& work, const NodeName& name, const NodeDetails& details, consolidate::Node& out) const;
+  void add_pods(Work& work, const NodeName& name, const NodePods& shown, consolidate::Node& out) const;
   void add_pending(Work& work) const;
   void add_pools(Work& work) const;
   void add_limits(const Pool& pool, consolidate::Pool& out) const;
   void sum_digest(Work& work) const;
   std::size_t kind_of(Work& work, const Namespace& ns, const PodSet& set) const;
-  [[nodiscard]] std::string held(Work& work, const ClaimName& name, const NodeDetails& details) const;
-  [[nodiscard]] std::string held_by_gang(const Work& work, const NodeName& node, const NodeDetails& details) const;
-  [[nodiscard]] bool accepts(const Work& work, const NodeRow& row, const NodeDetails& details,
-                             const ClaimName& claim) const;
+  [[nodiscard]] std::string held(Work& work, const ClaimName& name, const NodePods& shown) const;
+  [[nodiscard]] std::string held_by_pods(Work& work, const Claim& claim, const NodePods& shown) const;
+  [[nodiscard]] std::string held_by_gang(const Work& work, const NodeName& node, const NodePods& shown) const;
+  [[nodiscard]] bool accepts(const Work& work, const NodeRow& row, const NodePods& shown, const ClaimName& claim) const;
   [[nodiscard]] std::optional<double> hazard(const Work& work, const Offering& offering) const;
 
   const State& state_;

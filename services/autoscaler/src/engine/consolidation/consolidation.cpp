@@ -25,7 +25,7 @@ std::vector<std::size_t> indices_of(const ClusterView& view, const std::vector<C
 }  // namespace
 
 bool Consolidation::acts() const {
-  if (!options_.consolidation || tables_.node_details.size() == 0 || !facts_.scales_somewhere()) return false;
+  if (!options_.consolidation || tables_.node_pods.size() == 0 || !facts_.scales_somewhere()) return false;
   return std::ranges::any_of(tables_.pools, [](const auto& entry) { return entry.second.consolidate_underutilized; });
 }
 
@@ -59,6 +59,8 @@ std::string Consolidation::broken(const ConsolidationRow& row) const {
     const Claim* c = tables_.claims.find(name);
     if (c == nullptr || c->state != ClaimState::kReady || facts_.doomed(*c))
       return fmt::format("NodeClaim {} is not ready any more", name);
+    if (!c->life.disruption.empty() && c->life.disruption != kUnderutilized)
+      return fmt::format("NodeClaim {} is disrupted: {}", name, c->life.disruption);
     const NodeDetails* details = facts_.details_of(*c);
     if (details == nullptr || details->do_not_disrupt) return fmt::format("node {} must not be disrupted", c->node);
     if (const auto hold = annotation_hold(details->holding, state_.now)) return hold->why;
@@ -135,6 +137,7 @@ std::string Consolidation::execute(const std::string& key, const ClusterView& vi
     c.requested = c.changed = state_.now;
     c.labels = *labels;
     c.life.resources.assign(resources.begin(), resources.end());
+    c.reservation = offering.reservation;
     c.life.consolidated = state_.now;
     launches.emplace_back(std::move(c), from.pool);
   }

@@ -10,19 +10,19 @@ namespace qm::autoscaler {
 
 namespace {
 
-/// The offerings that are held after a refusal of the claim. The zone of a claim may be the choice of the cloud.
-std::vector<Offering> refused_with(const Claim& c, Refusal refusal) {
-  const auto held = held_with({c.type, c.zone, c.market, c.group});
+/// The offerings that are held after a refusal. An empty zone is the choice of the cloud.
+std::vector<Offering> refused_with(const Offering& o, Refusal refusal) {
+  const auto held = held_with(o);
   switch (refusal) {
     case Refusal::kType:
       return {held[1]};
     case Refusal::kZone:
-      return {c.zone.empty() ? held[0] : held[2]};
+      return {o.zone.empty() ? held[0] : held[2]};
     case Refusal::kMarket:
       return {held[3]};
     case Refusal::kAccount: {
       Offering other = held[3];
-      other.market = c.market == Market::kSpot ? Market::kOnDemand : Market::kSpot;
+      other.market = o.market == Market::kSpot ? Market::kOnDemand : Market::kSpot;
       return {held[3], other};
     }
     default:
@@ -84,31 +84,37 @@ void Claims::forget_node(const NodeName& name) {
   tables_.nodes.erase(name);
 }
 
-void Claims::launch(const ClaimName& name, const Claim& c, const Pool& pool) {
+void Claims::launch(const ClaimName& name, const Claim& c, const Pool& pool, std::vector<LaunchOption> others) {
   Claim row = c;
+  row.zone_open = !others.empty();
   row.life.template_hash = pool.lifecycle.template_hash;
   row.life.expire_after = pool.lifecycle.expire_after;
   row.life.termination_grace = pool.lifecycle.termination_grace;
-  if (row.life.replaces.empty()) row.life.resources = requested_resources(row);
-  if (c.group.empty()) state_.out.launches.push_back({name, row, pool});  // else the group grows by it
+  if (row.life.replaces.empty() && row.life.resources.empty()) row.life.resources = resources_of(row);
+  if (c.group.empty())
+    state_.out.launches.push_back({name, row, pool, std::move(others)});  // else the group grows by it
   tables_.claims.insert(name, std::move(row));
   mark_changed(name);
 }
 
-// Extended resources that the pods of the gang request; without a gang the GPUs of the type.
-std::vector<std::string> Claims::requested_resources(const Claim& c) const {
-  std::set<std::string> names;
+// Of the pods of its gang; without a gang the GPUs of the type.
+std::vector<std::string> Claims::resources_of(const Claim& c) const {
   const DemandUpdated::Item* item = tables_.demand.find(c.for_uid);
   const InstanceType* type = facts_.type(c.type);
-  bool gpus = item == nullptr;
-  for (const PodSet& set : item == nullptr ? std::vector<PodSet>{} : item->pod_sets) {
-    gpus |= set.shape.gpu.whole > 0;
+  if (type == nullptr) return {};
+  if (item != nullptr) return requested_resources(item->pod_sets, *type);
+  return type->gpus > 0 ? std::vector{std::string(words::kGpuResource)} : std::vector<std::string>{};
+}
+
+std::vector<std::string> requested_resources(const std::vector<PodSet>& pods, const InstanceType& type) {
+  std::set<std::string> names;
+  for (const PodSet& set : pods) {
+    if (set.shape.gpu.whole > 0 && type.gpus > 0) names.emplace(words::kGpuResource);
     for (const auto& [resource, amount] : set.shape.extended) {
-      const bool of_type = type != nullptr && type->extended.contains(resource);
-      if (amount > 0 && of_type && resource.find('/') != std::string::npos) names.insert(resource);
+      if (amount > 0 && type.extended.contains(resource) && resource.find('/') != std::string::npos)
+        names.insert(resource);
     }
   }
-  if (gpus && type != nullptr && type->gpus > 0) names.emplace(words::kGpuResource);
   return {names.begin(), names.end()};
 }
 
@@ -156,19 +162,31 @@ void Claims::give_up(const ClaimName& name, const std::string& reason, Refusal r
     tables_.claims.edit(name).retry_at = state_.now + options_.launch_retry;
     return;
   }
-  for (const Offering& offering : refused_with(c, refusal)) {
+  hold({c.type, c.zone, c.market, c.group, c.reservation}, refusal);
+  enter(name, ClaimState::kFailed, reason);
+}
+
+void Claims::hold(const Offering& refused, Refusal refusal) {
+  for (const Offering& offering : refused_with(refused, refusal)) {
     const Outage* known = tables_.blocked.find(offering);
     const Outage before = known == nullptr ? Outage{} : *known;
     const Outage after = refusal == Refusal::kOffering ? after_hold(before, state_.now, options_.refused_hold)
                                                        : after_refusal(before, state_.now, options_.memory);
     if (known == nullptr || after != before) tables_.blocked.insert(offering, after);
   }
-  enter(name, ClaimState::kFailed, reason);
+}
+
+void Claims::settle(const ClaimName& name, const std::string& type, const std::string& zone) {
+  Claim& c = tables_.claims.edit(name);
+  if (!type.empty()) c.type = type;
+  if (!zone.empty()) c.zone = zone;
+  c.zone_open = false;
+  note_launch(c);
 }
 
 void Claims::note_launch(const Claim& c) {
   if (!c.group.empty()) return;
-  for (const Offering& offering : held_with({c.type, c.zone, c.market, {}})) {
+  for (const Offering& offering : held_with({c.type, c.zone, c.market, {}, c.reservation})) {
     const Outage* known = tables_.blocked.find(offering);
     // Only a request after the refusal shows that the outage is over: members of one gang are answered one by one.
     if (known == nullptr || c.requested <= known->last) continue;

@@ -8,6 +8,9 @@
 
 namespace qm::autoscaler {
 
+/// The extended resources that the pods request, of those that a node of the type has.
+[[nodiscard]] std::vector<std::string> requested_resources(const std::vector<PodSet>& pods, const InstanceType& type);
+
 /// The life of a claim: requested, launched, drained, terminated. The only writer of its state.
 class Claims {
  public:
@@ -26,8 +29,10 @@ class Claims {
   void note(const NodeName& node, NoticeKind kind, Instant at);
   /// Deletes the row of the node, and its drain.
   void forget_node(const NodeName& node);
-  /// Stores the claim and sends the request to launch its instance.
-  void launch(const ClaimName& name, const Claim& claim, const Pool& pool);
+  /// Stores the claim and sends the request to launch its instance. The cloud may choose one of `others` for it.
+  void launch(const ClaimName& name, const Claim& claim, const Pool& pool, std::vector<LaunchOption> others = {});
+  /// The instance of a claim came: its type and zone are known, and an outage of its offering is over.
+  void settle(const ClaimName& name, const std::string& type, const std::string& zone);
   /// Reverts a drain: the instance stays in service.
   void keep(const ClaimName& name, const std::string& reason);
   /// Sends the request to terminate the instance.
@@ -40,6 +45,8 @@ class Claims {
   [[nodiscard]] bool is_forced(const Claim& claim) const;
   /// The claim failed. An offering that does not launch now will not launch immediately either: the next one is tried.
   void give_up(const ClaimName& name, const std::string& reason, Refusal refusal = Refusal::kOffering);
+  /// What the refusal of the offering concerns is not requested for a while.
+  void hold(const Offering& offering, Refusal refusal);
   /// Its offering has launched an instance: an outage of it is over.
   void note_launch(const Claim& claim);
   /// The launch of its gang failed: its instance is terminated, after a drain if its node is ready, or not awaited any
@@ -47,7 +54,7 @@ class Claims {
   void roll_back(const ClaimName& name, const std::string& reason);
 
  private:
-  [[nodiscard]] std::vector<std::string> requested_resources(const Claim& claim) const;
+  [[nodiscard]] std::vector<std::string> resources_of(const Claim& claim) const;
 
   State& state_;
   const Options& options_;

@@ -7,6 +7,7 @@
 //   the node is empty, or its deadline has passed -> terminate (Retirement)
 #include "instances/disruptions.hpp"
 
+#include "instances/groups.hpp"
 #include "instances/scale_down_delay.hpp"
 #include "qm/base/assert.hpp"
 
@@ -55,7 +56,7 @@ DisruptionNode Disruptions::node_of(const ClaimName& name, const Claim& c) const
   out.name = name.value();
   out.pool = c.pool;
   out.created = c.requested;
-  out.ready = node.ready;
+  out.ready = node.is_up();
   out.disrupted = c.state == ClaimState::kDraining || node.taken_at || node.broken || !c.life.disruption.empty();
   out.pods = node.pods;
   out.empty_since = node.empty_since;
@@ -91,12 +92,21 @@ DisruptionProblem Disruptions::problem(Instant now, std::vector<ClaimName>& name
   const auto delayed_until = ScaleDownDelay(state_).until();
   const bool delayed = delayed_until && now < *delayed_until;
   const auto planned = facts_.planned();
+  auto spare = spare_instances(tables_);
+  // An empty node of a group is removed by the scale-down of groups, where that is on; and never below its minimum.
+  const auto stays_in_group = [&](const std::string& group, const DisruptionNode& node) {
+    if (group.empty() || node.disrupted || !node.empty_since || node.pods > 0) return false;
+    if (state_.scales_groups_down()) return true;
+    const auto at = spare.find(group);
+    return at != spare.end() && !node.do_not_disrupt && node.holding.empty() && at->second-- <= 0;
+  };
   for (const auto& [name, c] : tables_.claims) {
     const Pool* pool = tables_.pools.find(c.pool);
     if (!is_disruptable(c) || !c.life.initialized || pool == nullptr || pool->manual || facts_.node_of(c) == nullptr)
       continue;
     out.nodes.push_back(node_of(name, c));
-    out.nodes.back().reserved = state_.headroom.contains(name) || awaits_pods(c, now);
+    out.nodes.back().reserved =
+        state_.headroom.contains(name) || awaits_pods(c, now) || stays_in_group(pool->group, out.nodes.back());
     out.nodes.back().nominated = planned.contains(name);
     if (delayed) out.nodes.back().empty_since.reset();
     names.push_back(name);
@@ -146,8 +156,9 @@ bool Disruptions::start_replacement(const ClaimName& name, DisruptionCause cause
   c.zone = offer->offering.zone;
   c.requested = c.changed = state_.now;
   c.reason = fmt::format("replaces {} ({}): {} {} is the cheapest at {} USD/h", name, name_of(cause), c.type,
-                         name_of(c.market), offer->per_hour.to_usd(2));
+                         capacity_type_of(offer->offering), offer->per_hour.to_usd(2));
   c.labels = offer->labels;
+  c.reservation = offer->offering.reservation;
   c.life.replaces = name;
   c.life.resources = old.life.resources;
   claims_.launch(replacement, c, pool);
@@ -274,6 +285,18 @@ void Disruptions::explain_held(std::vector<std::string>& lines, Instant now) con
     lines.push_back(fmt::format("NodeClaim {} on node {} is {} and stays: {}", names[one.node], c.node,
                                 name_of(one.cause), one.why));
   }
+}
+
+std::map<std::string, std::int64_t> Disruptions::eligible_nodes(Instant now) const {
+  std::map<std::string, std::int64_t> out{{"empty", 0}, {"drifted", 0}};
+  std::vector<ClaimName> names;
+  const auto decision = decide_disruptions(problem(now, names), next_in_utc);
+  const auto count = [&](DisruptionCause cause) {
+    if (!is_forceful(cause)) ++out[cause == DisruptionCause::kEmpty ? "empty" : "drifted"];
+  };
+  for (const Disruption& one : decision.start) count(one.cause);
+  for (const HeldNode& one : decision.held) count(one.cause);
+  return out;
 }
 
 }  // namespace qm::autoscaler

@@ -6,6 +6,7 @@
 #include "qm/autoscaler/disrupt/disrupt.hpp"
 #include "state.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ class Disruptions {
   void empty_nodes();
   /// One line for each node that has a reason to be disrupted and is held.
   void explain_held(std::vector<std::string>& lines, Instant now) const;
+  /// The nodes that have a voluntary reason now, disrupted or held, by reason in lower case.
+  [[nodiscard]] std::map<std::string, std::int64_t> eligible_nodes(Instant now) const;
   /// Drains the node; the cause is the reason of its disruption.
   void drain(const ClaimName& name, const std::string& cause);
   /// Whether the claim is kept for the pods of the node that it replaces.

@@ -16,7 +16,9 @@ bool lists(const List& list, const Value& value) {
 /// "KEY VALUE" of the first label whose value the NodePool does not allow any more; empty = all are allowed.
 std::string requirement_gap(const Claim& c, const Pool& pool) {
   if (!lists(pool.instance_types, c.type)) return fmt::format("{} {}", words::kInstanceType, c.type);
-  if (!lists(pool.markets, c.market)) return fmt::format("{} {}", words::kCapacityType, name_of(c.market));
+  if (!c.reservation.empty() && !pool.reserved) return fmt::format("{} reserved", words::kCapacityType);
+  if (c.reservation.empty() && !lists(pool.markets, c.market))
+    return fmt::format("{} {}", words::kCapacityType, name_of(c.market));
   const bool zone = c.zone.empty() || (pool.zones.empty() ? !lists(pool.not_zones, c.zone) : lists(pool.zones, c.zone));
   if (!zone) return fmt::format("{} {}", words::kZone, c.zone);
   for (const Requirement& rule : pool.rules) {

@@ -20,6 +20,16 @@ bool is_leaving(const Tables& tables, const Claim& c) {
   return member != nullptr && member->lifecycle.starts_with("Terminating");
 }
 
+std::map<std::string, std::int64_t> spare_instances(const Tables& tables) {
+  std::map<std::string, std::int64_t> out;
+  for (const auto& [name, group] : tables.scaling_groups) out[name] = -group.min;
+  for (const auto& [name, c] : tables.claims) {
+    const bool stays = counts_in_group(c) && c.state != ClaimState::kDraining && !is_leaving(tables, c);
+    if (const auto at = out.find(c.group); at != out.end() && stays && !c.instance.empty()) ++at->second;
+  }
+  return out;
+}
+
 // A rebalance of zones launches the replacement first, and terminates the other instance a moment later.
 bool Groups::is_recent(const ClaimName& name, const Claim& c) const {
   return name.value() == c.instance.value() && c.state == ClaimState::kLaunched &&

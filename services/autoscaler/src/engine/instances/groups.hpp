@@ -15,6 +15,9 @@ namespace qm::autoscaler {
 /// Whether the group terminates the claim's instance: it then replaces the instance, or has replaced it already.
 [[nodiscard]] bool is_leaving(const Tables& tables, const Claim& c);
 
+/// How many instances each known group has beyond its minimum, without those that are drained or leave.
+[[nodiscard]] std::map<std::string, std::int64_t> spare_instances(const Tables& tables);
+
 /// The parts of a group's size.
 struct GroupCount {
   std::int64_t instances = 0;  ///< of claims, without those that leave

@@ -74,10 +74,12 @@ void Headroom::keep_buffers() {
       c.market = offer->offering.market;
       c.zone = offer->offering.zone;
       c.requested = c.changed = state_.now;
-      c.reason = fmt::format("headroom of CapacityBuffer {}: {} x {} {} is the cheapest at {} USD/h{}", name,
-                             offer->nodes, c.type, name_of(c.market), offer->per_hour.to_usd(2), offer->remarks);
+      c.reason =
+          fmt::format("headroom of CapacityBuffer {}: {} x {} {} is the cheapest at {} USD/h{}", name, offer->nodes,
+                      c.type, capacity_type_of(offer->offering), offer->per_hour.to_usd(2), offer->remarks);
       c.group = offer->pool->group;
       c.labels = offer->labels;
+      c.reservation = offer->offering.reservation;
       claims_.launch(claim, c, *offer->pool);
       state_.headroom.insert(claim);
     }

@@ -8,7 +8,7 @@ namespace qm::autoscaler {
 
 /// How long a node of the pool is empty before it is terminated.
 [[nodiscard]] inline Duration idle_time(const Pool& pool, const NodeRow& node) {
-  const bool down = !node.ready && !node.cordoned;
+  const bool down = !node.is_up();
   return down && pool.unready_after ? *pool.unready_after : pool.consolidate_after;
 }
 

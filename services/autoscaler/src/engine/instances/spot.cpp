@@ -8,7 +8,7 @@ namespace qm::autoscaler {
 
 const char* reason_of(NoticeKind kind) {
   constexpr const char* names[] = {"SpotInterruption", "RebalanceRecommendation", "ScheduledMaintenance",
-                                   "LifecycleTermination"};
+                                   "LifecycleTermination", "ReservationEnd"};
   return names[static_cast<int>(kind)];
 }
 

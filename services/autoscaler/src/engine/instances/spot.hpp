@@ -27,11 +27,10 @@ class Spot {
   void answer_saves();
   /// The next time that a notice is acted on.
   [[nodiscard]] std::optional<Instant> next() const;
-
- private:
-  /// When the gangs of a node get their orders: at once, or `notice_lead` before a maintenance.
+  /// When the gangs of a node with a notice get their orders: at once, or `notice_lead` before a maintenance.
   [[nodiscard]] Instant orders_from(const NodeRow& node) const;
 
+ private:
   State& state_;
   const Options& options_;
   Tables& tables_;

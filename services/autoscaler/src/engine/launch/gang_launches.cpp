@@ -108,6 +108,7 @@ void GangLaunches::match_unclaimed() {
       c.type = row.type;
       c.zone = row.zone;
       c.market = row.market;
+      c.zone_open = false;
       c.node = row.node;
       c.launched = row.launched;
     }
@@ -164,7 +165,12 @@ std::vector<CapacityByClaim> GangLaunches::by_zone(const Tables& tables, const D
                                                    CapacityByClaim all) {
   if (item.runs) return {std::move(all)};
   std::map<std::string, CapacityByClaim> zones;
-  for (auto& [name, capacity] : all) zones[tables.claims.find(name)->zone].emplace(name, std::move(capacity));
+  for (auto& [name, capacity] : all) {
+    // Until the cloud has chosen a zone, only the members of one launch are known to share it.
+    const Claim& c = *tables.claims.find(name);
+    const std::string apart = c.launch.empty() ? name.value() : c.launch;
+    zones[c.zone_open ? "\n" + apart : c.zone].emplace(name, std::move(capacity));
+  }
   std::vector<CapacityByClaim> out;
   for (auto& [zone, capacities] : zones) out.push_back(std::move(capacities));
   return out;

@@ -2,6 +2,7 @@
 #include "launch/joint.hpp"
 
 #include "launch/fit.hpp"
+#include "offers/avoided.hpp"
 #include "qm/autoscaler/pack/plan.hpp"
 #include "qm/autoscaler/requirements/keys.hpp"
 #include "qm/kube_rules/text.hpp"
@@ -13,7 +14,7 @@
 namespace qm::autoscaler {
 namespace {
 
-constexpr std::string_view kHostname = "kubernetes.io/hostname", kRegion = "topology.kubernetes.io/region";
+constexpr std::string_view kHostname = "kubernetes.io/hostname";
 constexpr std::size_t kMostPods = 5'000;  // of one plan: a step ends within a fraction of a second
 constexpr double kNano = 1e9;
 
@@ -87,8 +88,6 @@ bool JointPlanner::plans(const DemandUpdated::Item& item) const {
   const auto pods = std::accumulate(item.pod_sets.begin(), item.pod_sets.end(), std::int64_t{0},
                                     [](auto sum, const PodSet& set) { return sum + set.count; });
   if (pods != 1 && !item.runs) return false;
-  // Types whose instances did not become ready are avoided launch by launch.
-  if (state_.tables.launch_faults.size() > 0) return false;
   // Then each item's own properties decide the NodePool or the capacity type.
   if (!options_.expanders.empty() || options_.balance_similar_pools || options_.reliability != Reliability::kByPrice)
     return false;
@@ -106,12 +105,22 @@ bool JointPlanner::plans(const DemandUpdated::Item& item) const {
   });
 }
 
+bool JointPlanner::is_of(const Pool& pool, const std::string& type, Types types) const {
+  const LaunchFault* fault = facts_.fault(type, pool);
+  if (types == Types::kWithoutFault) return fault == nullptr;
+  return fault != nullptr && fault->count < Avoided::kMostLaunches;
+}
+
+bool JointPlanner::has_any(const Pool& pool, Types types) const {
+  return std::ranges::any_of(pool.instance_types, [&](const auto& type) { return is_of(pool, type, types); });
+}
+
 // DaemonSets may run in one zone or market only: offerings with different capacity are types of their own.
-void JointPlanner::add_types(const Pool& pool, const std::vector<PodSet>& sets, Problem& out) const {
+void JointPlanner::add_types(const Pool& pool, Types types, const std::vector<PodSet>& sets, Problem& out) const {
   const Labels labels = nodes_.chosen_labels(pool, {}).value_or(Labels{});
   for (const auto& name : pool.instance_types) {
     const auto found = state_.catalog.find(name);
-    if (found == state_.catalog.end()) continue;
+    if (found == state_.catalog.end() || !is_of(pool, name, types)) continue;
     const InstanceType& t = found->second;
     const std::size_t first = out.types.size();
     for (auto& [offering, rate] : offers_.available(pool, t, sets)) {
@@ -149,7 +158,7 @@ void JointPlanner::add_types(const Pool& pool, const std::vector<PodSet>& sets, 
   }
 }
 
-JointPlanner::Problem JointPlanner::problem_of(const Pool& pool, const Items& items,
+JointPlanner::Problem JointPlanner::problem_of(const Pool& pool, Types types, const Items& items,
                                                const std::vector<Pending>& pending) const {
   Problem out;
   out.problem.pool.labels = pool.labels;
@@ -160,7 +169,7 @@ JointPlanner::Problem JointPlanner::problem_of(const Pool& pool, const Items& it
   out.problem.pool.taints = pool.taints;
   std::vector<PodSet> sets;
   for (const auto* item : items) sets.insert(sets.end(), item->pod_sets.begin(), item->pod_sets.end());
-  add_types(pool, sets, out);
+  add_types(pool, types, sets, out);
   const bool zones = std::ranges::all_of(out.types, [](const Problem::Type& type) {
     return std::ranges::none_of(type.offerings, [](const Offering& offering) { return offering.zone.empty(); });
   });
@@ -184,6 +193,40 @@ bool JointPlanner::fits(const Node& node, const Items& items) const {
   });
 }
 
+bool JointPlanner::plan_pool(const Pool& pool, Types types, const Items& items, Usage& in_use,
+                             std::vector<Pending>& pending, Sum& out) const {
+  Problem made = problem_of(pool, types, items, pending);
+  if (made.types.empty()) return true;
+  const auto packed = pack::pack(made.problem, {usd(options_.node_price), {}, {}});
+  if (!packed) return false;
+  for (const auto& planned : packed->nodes) {
+    const auto& type = made.types[planned.type];
+    const auto& priced = made.problem.types[planned.type].offerings[planned.offering];
+    Node node{{&pool, type.type, type.offerings[planned.offering], 1, money(priced.price), {}}, {}};
+    std::vector<PodSet> sets;
+    for (const std::size_t pod : planned.pods) {
+      const auto [item, set] = pending[pod];
+      if (node.pods.empty() || node.pods.back().item != item || node.pods.back().set != set) {
+        node.pods.push_back({item, set, 0});
+        sets.push_back(items[item]->pod_sets[static_cast<std::size_t>(set)]);
+      }
+      ++node.pods.back().count;
+    }
+    const auto labels = nodes_.chosen_labels(pool, sets);
+    if (!labels) return false;
+    node.offer.labels = *labels;
+    in_use.add(*type.type, 1);
+    if (!in_use.beyond(pool).empty() || !fits(node, items)) return false;
+    out.plan.nodes.push_back(std::move(node));
+  }
+  out.plan.per_hour += money(packed->price);
+  out.cost += packed->cost, out.bound += packed->bound;
+  std::vector<Pending> left;
+  for (const auto& one : packed->unplaced) left.push_back(pending[one.pod]);
+  pending = std::move(left);
+  return true;
+}
+
 JointPlanner::Plan JointPlanner::plan(const Items& items, const std::map<std::string, Usage>& usage) const {
   std::vector<Pending> pending;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -192,46 +235,20 @@ JointPlanner::Plan JointPlanner::plan(const Items& items, const std::map<std::st
         pending.push_back({i, static_cast<std::int32_t>(set)});
     }
   }
-  Plan out;
-  double cost = 0, bound = 0;
+  Sum out;
   for (const Pool* pool : offers_.pools_in_order()) {
     if (pending.empty()) break;
     if (!pool->min_values.empty()) return {};
-    Problem made = problem_of(*pool, items, pending);
-    if (made.types.empty()) continue;
-    const auto packed = pack::pack(made.problem, {usd(options_.node_price), {}, {}});
-    if (!packed) return {};
-    const auto in_use = usage.find(pool->name);
-    Usage after = in_use == usage.end() ? Usage{} : in_use->second;
-    for (const auto& planned : packed->nodes) {
-      const auto& type = made.types[planned.type];
-      const auto& priced = made.problem.types[planned.type].offerings[planned.offering];
-      Node node{{pool, type.type, type.offerings[planned.offering], 1, money(priced.price), {}}, {}};
-      std::vector<PodSet> sets;
-      for (const std::size_t pod : planned.pods) {
-        const auto [item, set] = pending[pod];
-        if (node.pods.empty() || node.pods.back().item != item || node.pods.back().set != set) {
-          node.pods.push_back({item, set, 0});
-          sets.push_back(items[item]->pod_sets[static_cast<std::size_t>(set)]);
-        }
-        ++node.pods.back().count;
-      }
-      const auto labels = nodes_.chosen_labels(*pool, sets);
-      if (!labels) return {};
-      node.offer.labels = *labels;
-      after.add(*type.type, 1);
-      if (!after.beyond(*pool).empty() || !fits(node, items)) return {};
-      out.nodes.push_back(std::move(node));
+    const auto known = usage.find(pool->name);
+    Usage in_use = known == usage.end() ? Usage{} : known->second;
+    for (const Types types : {Types::kWithoutFault, Types::kWithFault}) {
+      const bool any = !pending.empty() && has_any(*pool, types);
+      if (any && !plan_pool(*pool, types, items, in_use, pending, out)) return {};
     }
-    out.per_hour += money(packed->price);
-    cost += packed->cost, bound += packed->bound;
-    std::vector<Pending> left;
-    for (const auto& one : packed->unplaced) left.push_back(pending[one.pod]);
-    pending = std::move(left);
   }
-  out.gap = bound > 0 ? cost / bound - 1 : 0;
-  std::ranges::stable_sort(out.nodes, {}, [](const Node& node) { return node.pods.front().item; });
-  return out;
+  out.plan.gap = out.bound > 0 ? out.cost / out.bound - 1 : 0;
+  std::ranges::stable_sort(out.plan.nodes, {}, [](const Node& node) { return node.pods.front().item; });
+  return std::move(out.plan);
 }
 
 }  // namespace qm::autoscaler

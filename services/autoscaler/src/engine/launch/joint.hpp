@@ -1,4 +1,5 @@
 #pragma once
+#include "facts.hpp"
 #include "launch/new_nodes.hpp"
 #include "offers/offer.hpp"
 #include "offers/offers.hpp"
@@ -19,8 +20,8 @@ namespace qm::autoscaler {
 /// Cost     about 20 us a pod for each NodePool, see pack/plan.hpp.
 class JointPlanner {
  public:
-  JointPlanner(const State& state, const NewNodes& nodes, const Offers& offers)
-      : state_(state), options_(state.options), nodes_(nodes), offers_(offers) {}
+  JointPlanner(const State& state, const Facts& facts, const NewNodes& nodes, const Offers& offers)
+      : state_(state), options_(state.options), facts_(facts), nodes_(nodes), offers_(offers) {}
 
   using Items = std::vector<const DemandUpdated::Item*>;
   /// An instance to launch, and its pods.
@@ -45,6 +46,8 @@ class JointPlanner {
   /// one: a limit is exceeded, so that the priority decides, or a NodePool has minValues.
   [[nodiscard]] Plan plan(const Items& items, const std::map<std::string, Usage>& usage) const;
 
+  /// Types of whose instances one did not become ready recently are the last resort; after a second they are none.
+  enum class Types : std::uint8_t { kWithoutFault, kWithFault };
   /// A pod without an instance yet.
   struct Pending {
     std::size_t item = 0;
@@ -59,14 +62,25 @@ class JointPlanner {
     pack::Problem problem;
     std::vector<Type> types;
   };
-  [[nodiscard]] Problem problem_of(const Pool& pool, const Items& items, const std::vector<Pending>& pending) const;
+  [[nodiscard]] Problem problem_of(const Pool& pool, Types types, const Items& items,
+                                   const std::vector<Pending>& pending) const;
 
  private:
-  void add_types(const Pool& pool, const std::vector<PodSet>& sets, Problem& out) const;
+  [[nodiscard]] bool has_any(const Pool& pool, Types types) const;
+  [[nodiscard]] bool is_of(const Pool& pool, const std::string& type, Types types) const;
+  void add_types(const Pool& pool, Types types, const std::vector<PodSet>& sets, Problem& out) const;
+  /// Plans pods on nodes of the pool and removes them from `pending`; false if the items have to be launched one by one.
+  struct Sum {
+    Plan plan;
+    double cost = 0, bound = 0;
+  };
+  [[nodiscard]] bool plan_pool(const Pool& pool, Types types, const Items& items, Usage& in_use,
+                               std::vector<Pending>& pending, Sum& out) const;
   [[nodiscard]] bool fits(const Node& node, const Items& items) const;
 
   const State& state_;
   const Options& options_;
+  const Facts& facts_;
   const NewNodes& nodes_;
   const Offers& offers_;
 };

@@ -1,6 +1,6 @@
 // Demand to instances.
 //
-//   for each gang on the list, by priority, pending gangs first, then by waiting time:
+//   for each gang on the list, by priority, pending gangs first, those of heavier NodePools first, then by waiting time:
 //     its instances are starting, or became ready a moment ago   -> wait for placement
 //     starting instances, its own or others', have capacity      -> share them
 //     else the cheapest offering that fits it whole, or the part that its own instances and the room on running nodes
@@ -121,7 +121,7 @@ ClaimName Launches::new_claim(const Pool& pool) {
 }
 
 void Launches::launch(const ClaimName& name, const Offer& offer, const WorkloadUid& uid, const std::string& id,
-                      std::string reason, Step& step) {
+                      std::string reason, Step& step, const std::vector<PodSet>& pods) {
   Claim c;
   c.pool = offer.pool->name;
   c.type = offer.type->name;
@@ -132,8 +132,10 @@ void Launches::launch(const ClaimName& name, const Offer& offer, const WorkloadU
   c.reason = std::move(reason);
   c.group = offer.pool->group;
   c.labels = offer.labels;
+  c.reservation = offer.offering.reservation;
   c.launch = id;
-  claims_.launch(name, c, *offer.pool);
+  c.life.resources = requested_resources(pods, *offer.type);
+  claims_.launch(name, c, *offer.pool, offer.others);
   ++step.launches;
   step.usage[offer.pool->name].add(*offer.type, 1);
 }
@@ -176,9 +178,15 @@ Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& 
     state_.more_launches = true;
     return Provided::kLater;
   }
+  // The rest belongs into the zone that the cloud chooses in a moment.
+  const bool zone_open = std::ranges::any_of(
+      fit.places, [&](const Plan::Place& place) { return tables_.claims.find(place.claim)->zone_open; });
+  if (!item.runs && zone_open) return Provided::kLater;
   auto rest = gangs_.rest_together(item, fit);
   if (step.known_unschedulable.contains({rest, item.room_zone})) return Provided::kNoOffer;
-  const auto offer = offers_.cheapest(rest, step.usage, nullptr, item.room_zone);
+  const WorkloadRow* workload = tables_.workloads.find(item.id.uid);
+  const Duration expected = workload == nullptr ? Duration{0} : workload->expected;
+  const auto offer = offers_.cheapest(rest, step.usage, nullptr, item.room_zone, expected);
   if (!offer) {
     step.known_unschedulable.insert({std::move(rest), item.room_zone});
     return Provided::kNoOffer;
@@ -199,7 +207,7 @@ Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& 
     const ClaimName name = new_claim(*offer->pool);
     if (i == 0) id = GangLaunches::id_for(item, fit, *offer->pool, name, offer->nodes);
     auto reason = fmt::format("for {}: {} x {} {} is the cheapest at {} USD/h{}{}", facts_.title_of(item.id),
-                              offer->nodes, offer->type->name, name_of(offer->offering.market),
+                              offer->nodes, offer->type->name, capacity_type_of(offer->offering),
                               offer->per_hour.to_usd(2), room, offer->remarks);
     launch(name, *offer, item.id.uid, id, std::move(reason), step);
     fresh.emplace(name, nodes_.empty(nodes_.side_of(*tables_.claims.find(name))));
@@ -212,6 +220,25 @@ Launches::Provided Launches::provide_all(const DemandUpdated::Item& item, Step& 
   return Provided::kYes;
 }
 
+// For the pods of one instance, where the offering of the plan is the cheapest for them alone too. Instances with equal
+// pods are looked up once, and at most a few different ones: the search is that for a gang.
+std::vector<LaunchOption> Launches::others_of(const JointPlanner::Node& node, const Items& items, const Step& step,
+                                              std::map<std::vector<PodSet>, std::optional<Offer>>& known) const {
+  constexpr std::size_t kMostSearches = 20;
+  std::vector<PodSet> sets;
+  for (const auto& part : node.pods) {
+    sets.push_back(items[part.item]->pod_sets[static_cast<std::size_t>(part.set)]);
+    sets.back().count = part.count;
+    sets.back().name.clear();
+  }
+  auto at = known.find(sets);
+  if (at == known.end() && known.size() == kMostSearches) return {};
+  if (at == known.end()) at = known.emplace(sets, offers_.cheapest(sets, step.usage, nullptr)).first;
+  const std::optional<Offer>& best = at->second;
+  const bool same = best && best->pool == node.offer.pool && best->nodes == 1 && best->offering == node.offer.offering;
+  return same ? best->others : std::vector<LaunchOption>{};
+}
+
 // Each instance is planned for pods of several items; the rest of its capacity may fit further ones.
 Launches::Items Launches::launch_together(const Items& items, Step& step) {
   const auto planned = joint_.plan(items, step.usage);
@@ -220,6 +247,7 @@ Launches::Items Launches::launch_together(const Items& items, Step& step) {
   for (const auto& node : planned.nodes) {
     for (const auto& part : node.pods) pods += part.count;
   }
+  std::map<std::vector<PodSet>, std::optional<Offer>> others;
   for (const auto& node : planned.nodes) {
     if (step.launches >= options_.max_launches) {
       state_.more_launches = true;
@@ -231,8 +259,13 @@ Launches::Items Launches::launch_together(const Items& items, Step& step) {
         facts_.title_of(first.id), node.pods.back().item == node.pods.front().item ? "" : " and others",
         node.offer.type->name, name_of(node.offer.offering.market), node.offer.per_hour.to_usd(2), planned.nodes.size(),
         pods, planned.per_hour.to_usd(2), planned.gap * 100);
+    Offer offer = node.offer;
+    if (options_.alternatives > 0) offer.others = others_of(node, items, step, others);
     const ClaimName name = new_claim(*node.offer.pool);
-    launch(name, node.offer, first.id.uid, {}, std::move(reason), step);
+    std::vector<PodSet> sets;
+    for (const auto& [item, set, count] : node.pods)
+      sets.push_back(items[item]->pod_sets[static_cast<std::size_t>(set)]);
+    launch(name, offer, first.id.uid, {}, std::move(reason), step, sets);
     FreeCapacity capacity = nodes_.empty(nodes_.side_of(*tables_.claims.find(name)));
     for (const auto& [item, set, count] : node.pods) {
       const PodSet& placed = items[item]->pod_sets[static_cast<std::size_t>(set)];
@@ -290,8 +323,13 @@ void Launches::cover_demand() {
 void Launches::cover_demand_once() {
   std::vector<const DemandUpdated::Item*> order, open;
   for (const auto& [uid, item] : tables_.demand) order.push_back(&item);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::tuple(-a->priority, a->runs, a->since, a->id) < std::tuple(-b->priority, b->runs, b->since, b->id);
+  const auto weights = offers_.heaviest(order);
+  std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
+    const auto rank = [&](const DemandUpdated::Item& item) {
+      const auto weight = weights.find(item.id.uid);
+      return std::tuple(-item.priority, item.runs, weight == weights.end() ? 0 : -weight->second, item.since, item.id);
+    };
+    return rank(*a) < rank(*b);
   });
   Step step{capacity_of_launches(), facts_.usage(), 0};
   // The limit is per step: launches at the same time count, so that a step without new inputs launches nothing.
@@ -328,7 +366,7 @@ void Launches::cover_demand_once() {
     const auto end = std::find_if_not(at, open.end(), [&](const auto* item) {
       return joint_.plans(*item) && tables_.plans.find(item->id.uid) == nullptr;
     });
-    if (end - at < 2) {
+    if (end - at < 2 || offers_.reservation_is_free()) {
       provide_one(**at++);
       continue;
     }

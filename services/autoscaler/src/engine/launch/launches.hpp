@@ -64,10 +64,14 @@ class Launches {
   [[nodiscard]] Plan new_plan(const WorkloadUid& uid) const;
   [[nodiscard]] ClaimName new_claim(const Pool& pool);
   /// Launches one instance of the offer; `id`: of the launch of a gang with several nodes, else empty.
+  /// `pods`: that it is for; empty: those of the gang.
   void launch(const ClaimName& name, const Offer& offer, const WorkloadUid& uid, const std::string& id,
-              std::string reason, Step& step);
+              std::string reason, Step& step, const std::vector<PodSet>& pods = {});
   /// Launches instances for items that are planned together, and returns those that still lack some.
   [[nodiscard]] Items launch_together(const Items& items, Step& step);
+  [[nodiscard]] std::vector<LaunchOption> others_of(const JointPlanner::Node& node, const Items& items,
+                                                    const Step& step,
+                                                    std::map<std::vector<PodSet>, std::optional<Offer>>& known) const;
   [[nodiscard]] std::optional<DemandUpdated::Item> affordable_part(const DemandUpdated::Item& item,
                                                                    const Step& step) const;
 

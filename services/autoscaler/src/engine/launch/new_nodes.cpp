@@ -10,8 +10,6 @@
 namespace qm::autoscaler {
 namespace {
 
-const std::string kRegion = "topology.kubernetes.io/region";
-
 /// The label of the node; none if it is not known before the launch.
 std::optional<Requirement> label_of(const NodeSide& node, const std::string& key) {
   if (key == words::kZone) return node.zone.empty() ? std::nullopt : std::optional(exactly(key, node.zone));
@@ -19,7 +17,7 @@ std::optional<Requirement> label_of(const NodeSide& node, const std::string& key
     const auto region = region_of(node.zone);
     return region.empty() ? std::nullopt : std::optional(exactly(key, region));
   }
-  if (key == words::kCapacityType) return exactly(key, std::string(name_of(node.market)));
+  if (key == words::kCapacityType) return exactly(key, std::string(node.capacity_type()));
   if (key == words::kNodePool) return exactly(key, node.pool.name);
   for (const Labels* labels : {&node.labels, &node.pool.labels}) {
     if (const auto own = labels->find(key); own != labels->end()) return exactly(key, own->second);
@@ -65,7 +63,8 @@ Requirements rules_of(const Pool& pool) {
 }  // namespace
 
 NodeSide NewNodes::side_of(const Claim& claim) const {
-  return {*tables_.pools.find(claim.pool), claim.labels, state_.catalog.at(claim.type), claim.zone, claim.market};
+  return {*tables_.pools.find(claim.pool), claim.labels, state_.catalog.at(claim.type), claim.zone, claim.market,
+          !claim.reservation.empty()};
 }
 
 bool NewNodes::accepts(const PodSet& set, const NodeSide& node) const {

@@ -16,6 +16,8 @@ struct NodeSide {
   const InstanceType& type;
   const std::string& zone;
   Market market = Market::kOnDemand;
+  bool reserved = false;  ///< it uses a capacity reservation
+  [[nodiscard]] std::string_view capacity_type() const { return reserved ? "reserved" : name_of(market); }
 };
 
 /// Nodes that a launch would add: their labels, their capacity without DaemonSets, and the pods that they accept.

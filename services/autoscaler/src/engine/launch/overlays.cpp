@@ -15,7 +15,7 @@ Requirements overlay_labels(const NodeSide& node) {
   };
   set(words::kInstanceType, node.type.name);
   set(words::kNodePool, node.pool.name);
-  set(words::kCapacityType, std::string(name_of(node.market)));
+  set(words::kCapacityType, std::string(node.capacity_type()));
   set(words::kZone, node.zone);
   return out;
 }

@@ -56,9 +56,10 @@ void StaticPools::keep_replicas() {
       c.zone = offer->offering.zone;
       c.requested = c.changed = state_.now;
       c.reason = fmt::format("one of {} replicas of {}: {} {} is the cheapest at {} USD/h", pool.replicas, pool_name,
-                             c.type, name_of(c.market), offer->per_hour.to_usd(2));
+                             c.type, capacity_type_of(offer->offering), offer->per_hour.to_usd(2));
       c.group = pool.group;
       c.labels = offer->labels;
+      c.reservation = offer->offering.reservation;
       claims_.launch(ClaimName(fmt::format("{}-{:05}", pool_name, number)), c, pool);
     }
   }

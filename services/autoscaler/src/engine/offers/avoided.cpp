@@ -6,12 +6,6 @@
 #include <algorithm>
 
 namespace qm::autoscaler {
-namespace {
-
-constexpr std::int32_t kMostLaunches = 2;  // an instance that does not become ready is replaced once
-
-}  // namespace
-
 bool Avoided::refuses(const std::string& type) {
   const LaunchFault* fault = facts_.fault(type, pool_);
   if (fault == nullptr || fault->count < kMostLaunches) return false;

@@ -12,6 +12,8 @@ class Avoided {
  public:
   Avoided(const Facts& facts, const Pool& pool) : facts_(facts), pool_(pool) {}
 
+  /// An instance that does not become ready is replaced once.
+  static constexpr std::int32_t kMostLaunches = 2;
   [[nodiscard]] bool refuses(const std::string& type);
   /// Why the last type was refused.
   [[nodiscard]] const std::string& text() const { return text_; }

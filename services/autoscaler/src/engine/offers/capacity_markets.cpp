@@ -26,14 +26,18 @@ CapacityChoice CapacityMarkets::choice(const DemandUpdated::Item& item) const {
 
 std::vector<DemandUpdated::Item> CapacityMarkets::variants(const DemandUpdated::Item& item) const {
   std::vector<DemandUpdated::Item> out;
-  std::vector<Market> seen;
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view name) {
+    if (std::ranges::find(names, name) == names.end()) names.emplace_back(name);
+  };
   for (const Capacity each : choice(item).order) {
-    // A launch on demand uses a reservation first.
-    const Market market = each == Capacity::kSpot ? Market::kSpot : Market::kOnDemand;
-    if (std::ranges::find(seen, market) != seen.end()) continue;
-    seen.push_back(market);
+    // What is paid already comes before what is bought on demand.
+    if (each != Capacity::kSpot && tables_.reservations.size() > 0) add("reserved");
+    if (each != Capacity::kReserved) add(name_of(each == Capacity::kSpot ? Market::kSpot : Market::kOnDemand));
+  }
+  for (const auto& name : names) {
     DemandUpdated::Item variant = item;
-    for (PodSet& set : variant.pod_sets) set.shape.node_selector[std::string(words::kCapacityType)] = name_of(market);
+    for (PodSet& set : variant.pod_sets) set.shape.node_selector[std::string(words::kCapacityType)] = name;
     out.push_back(std::move(variant));
   }
   if (out.empty()) out.push_back(item);

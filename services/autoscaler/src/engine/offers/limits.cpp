@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace qm::autoscaler {
 namespace {
 
@@ -47,6 +49,15 @@ std::string Usage::beyond(const Pool& pool) const {
     if (amount_of(other, resource) > limit) return resource;
   }
   return {};
+}
+
+bool Usage::within(const Usage& most, const Pool& pool) const {
+  if (pool.limit_gpus >= 0 && gpus > most.gpus) return false;
+  if (pool.limit_cpu_milli >= 0 && cpu_milli > most.cpu_milli) return false;
+  if (pool.limit_memory_bytes >= 0 && memory_bytes > most.memory_bytes) return false;
+  return std::ranges::all_of(pool.other_limits, [&](const auto& limit) {
+    return amount_of(other, limit.first) <= amount_of(most.other, limit.first);
+  });
 }
 
 std::string Usage::limit_text(const Pool& pool, const Usage& in_use) const {

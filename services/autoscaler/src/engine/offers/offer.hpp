@@ -16,6 +16,8 @@ struct Usage {
   void add(const InstanceType& type, std::int64_t nodes);
   /// The resource that exceeds its limit; empty = all are within.
   [[nodiscard]] std::string beyond(const Pool& pool) const;
+  /// Whether it is at most `other` in each resource that the pool limits.
+  [[nodiscard]] bool within(const Usage& other, const Pool& pool) const;
   /// "NodePool p has the limit nvidia.com/gpu 16: 12 in use, 8 more needed", for the resource that exceeds its limit.
   [[nodiscard]] std::string limit_text(const Pool& pool, const Usage& in_use) const;
 };
@@ -27,6 +29,11 @@ struct Usage {
           Offering{kAll, kAll, o.market, o.group}};
 }
 
+/// The value of the capacity type's label on its node.
+[[nodiscard]] inline std::string_view capacity_type_of(const Offering& o) {
+  return o.reservation.empty() ? name_of(o.market) : "reserved";
+}
+
 /// Instances of one kind that can be requested from a pool.
 struct Offer {
   const Pool* pool = nullptr;
@@ -35,6 +42,7 @@ struct Offer {
   std::int64_t nodes = 0;
   Money per_hour;
   Labels labels;
+  std::vector<LaunchOption> others = {};  ///< further offerings for the same number of nodes, the best first
   std::string remarks = {};  ///< for the reason of its claims, each after "; ": relaxed minValues, the expander
 };
 

@@ -26,8 +26,8 @@ bool contains(const std::vector<T>& list, const T& value) {
 
 // The number of instances that the gang needs of this offering, counted one by one; 0 = impossible with it.
 std::int64_t Offers::nodes_for(const std::vector<PodSet>& sets, const Pool& pool, const Labels& labels,
-                               const InstanceType& t, const std::string& zone, Market market) const {
-  const NodeSide side{pool, labels, t, zone, market};
+                               const InstanceType& t, const Offering& o) const {
+  const NodeSide side{pool, labels, t, o.zone, o.market, !o.reservation.empty()};
   if (std::ranges::any_of(sets, [&](const PodSet& set) { return set.count > 0 && !nodes_.accepts(set, side); }))
     return 0;
   const FreeCapacity fresh = nodes_.empty(side);
@@ -120,10 +120,32 @@ std::optional<HourlyRate> Offers::price(const InstanceType& t, const Offering& o
 }
 
 std::optional<HourlyRate> Offers::price_of(const Claim& claim) const {
+  if (!claim.reservation.empty()) return HourlyRate{};  // paid with or without it
   const Pool* pool = tables_.pools.find(claim.pool);
   const InstanceType* type = facts_.type(claim.type);
   if (pool == nullptr || type == nullptr) return std::nullopt;
   return price(*type, {claim.type, claim.zone, claim.market, claim.group}, *pool);
+}
+
+std::vector<Offers::Priced> Offers::candidates(const Pool& pool, const InstanceType& t, const Labels& labels,
+                                               const std::vector<PodSet>& sets, const std::string& zone,
+                                               Duration expected, bool& zoneless) const {
+  std::vector<Priced> out;
+  for (const auto& reserved_zone : reserved_.zones(pool, t.name)) {
+    if (!zone.empty() && zone != reserved_zone) continue;
+    const Offering any{t.name, reserved_zone, Market::kOnDemand, {}, "any"};
+    const std::int64_t nodes = nodes_for(sets, pool, labels, t, any);
+    if (nodes == 0) continue;
+    if (auto found = reserved_.offering(pool, t.name, reserved_zone, nodes, expected))
+      out.push_back({std::move(*found), HourlyRate{}});
+  }
+  auto offered = offerings(pool, t, sets);
+  if (!zone.empty()) keep_zone(pool, zone, offered);
+  zoneless |= offered.empty() && !pool.markets.empty();
+  for (auto& offering : offered) {
+    if (const auto rate = price(t, offering, pool)) out.push_back({std::move(offering), *rate});
+  }
+  return out;
 }
 
 bool Offers::lacks_capacity(const Offering& offering) const { return alternative(offering, 0).held; }
@@ -146,7 +168,7 @@ std::string Offers::no_type(const std::vector<PodSet>& sets, const std::vector<c
     if (!labels || !pool->group.empty()) continue;  // a group has fixed types
     for (const auto& [name, t] : state_.catalog) {
       const bool fits = std::ranges::any_of(offerings(*pool, t, sets), [&](const Offering& o) {
-        return price(t, o, *pool) && nodes_for(sets, *pool, *labels, t, o.zone, o.market) > 0;
+        return price(t, o, *pool) && nodes_for(sets, *pool, *labels, t, o) > 0;
       });
       if (!fits || (allowed != nullptr && allowed->on_demand.per_hour <= t.on_demand.per_hour)) continue;
       changed = pool;
@@ -210,7 +232,7 @@ std::string Offers::missing_values(const Pool& pool, const std::vector<Candidate
       if (key == words::kZone) {
         values.insert(candidate.zone);
       } else if (key == words::kCapacityType) {
-        values.insert(std::string(name_of(candidate.market)));
+        values.insert(candidate.capacity_type);
       } else if (key == words::kInstanceType) {
         values.insert(candidate.type->name);
       } else if (label != nullptr && label->op() == Operator::kIn) {
@@ -224,7 +246,8 @@ std::string Offers::missing_values(const Pool& pool, const std::vector<Candidate
 }
 
 Alternative Offers::alternative(const Offering& offering, std::int64_t nano_usd_hour) const {
-  Alternative out{nano_usd_hour, 0, offering.market == Market::kSpot ? 1 : 0, false};
+  const bool reserved = !offering.reservation.empty();
+  Alternative out{nano_usd_hour, 0, reserved ? -1 : offering.market == Market::kSpot ? 1 : 0, false};
   for (const Offering& wider : held_with(offering)) {
     const Outage* outage = tables_.blocked.find(wider);
     if (outage == nullptr) continue;
@@ -234,8 +257,36 @@ Alternative Offers::alternative(const Offering& offering, std::int64_t nano_usd_
   return out;
 }
 
+std::vector<LaunchOption> Offers::others_of(const Offer& best, const std::vector<Offer>& offers,
+                                            const std::vector<std::size_t>& order) const {
+  std::vector<LaunchOption> out;
+  if (options_.alternatives == 0 || !best.pool->group.empty() || best.offering.zone.empty() ||
+      !best.offering.reservation.empty())
+    return out;
+  std::optional<Money> most;
+  for (const std::size_t i : order) {
+    if (best.offering.market == Market::kSpot && offers[i].offering.market == Market::kOnDemand)
+      most = most ? std::min(*most, offers[i].per_hour) : offers[i].per_hour;
+  }
+  Usage of_best;
+  of_best.add(*best.type, best.nodes);
+  for (const std::size_t i : order) {
+    const Offer& other = offers[i];
+    if (!other.offering.reservation.empty() || other.offering.market != best.offering.market ||
+        other.offering.zone.empty() || other.nodes != best.nodes || other.offering == best.offering ||
+        (most && other.per_hour > *most))
+      continue;
+    Usage of_other;
+    of_other.add(*other.type, other.nodes);
+    if (!of_other.within(of_best, *best.pool) || facts_.fault(other.type->name, *best.pool) != nullptr) continue;
+    out.push_back({other.type->name, other.offering.zone});
+    if (out.size() == options_.alternatives) break;
+  }
+  return out;
+}
+
 std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std::map<std::string, Usage>& usage,
-                                      std::string* why, const std::string& zone) const {
+                                      std::string* why, const std::string& zone, Duration expected) const {
   if (!options_.provider) {
     if (why != nullptr) *why = kNoProvider;
     return std::nullopt;
@@ -262,15 +313,11 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
     for (const auto& type_name : pool->instance_types) {
       const InstanceType* t = facts_.type(type_name);
       if (t == nullptr) continue;
-      auto offered = offerings(*pool, *t, sets);
-      if (!zone.empty()) keep_zone(*pool, zone, offered);
-      zoneless |= offered.empty() && !pool->markets.empty();
-      for (auto& offering : offered) {
-        const auto rate = price(*t, offering, *pool);
-        const std::int64_t nodes = rate ? nodes_for(sets, *pool, *labels, *t, offering.zone, offering.market) : 0;
+      for (auto& [offering, rate] : candidates(*pool, *t, *labels, sets, zone, expected, zoneless)) {
+        const std::int64_t nodes = nodes_for(sets, *pool, *labels, *t, offering);
         if (nodes == 0) continue;
         fits = true;
-        fitting.push_back({t, offering.zone, offering.market});
+        fitting.push_back({t, offering.zone, std::string(capacity_type_of(offering))});
         Usage after = in_use == usage.end() ? Usage{} : in_use->second;
         after.add(*t, nodes);
         if (nodes > options_.max_launches) {
@@ -285,7 +332,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
         } else if (avoided.refuses(type_name)) {
           faulty = avoided.text();
         } else {
-          const Money cost = Money::nano(rate->per_hour.nano() * nodes);
+          const Money cost = Money::nano(rate.per_hour.nano() * nodes);
           // Each node costs its price and the node price.
           alternatives.push_back(alternative(offering, cost.nano() + nodes * options_.node_price.nano()));
           blocked |= alternatives.back().held;
@@ -294,7 +341,8 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
       }
     }
     std::optional<Offer> best;
-    for (const std::size_t rank : ranked(alternatives)) {
+    const std::vector<std::size_t> order = ranked(alternatives);
+    for (const std::size_t rank : order) {
       if (const Offer& offer = offers[rank]; !best || avoided.better(*offer.type, offer.per_hour, *best)) best = offer;
     }
     const std::string missing = best ? missing_values(*pool, fitting) : std::string();
@@ -302,6 +350,7 @@ std::optional<Offer> Offers::cheapest(const std::vector<PodSet>& sets, const std
       inflexible = fmt::format("NodePool {} needs minValues {}", pool->name, missing);
       continue;
     }
+    if (best) best->others = others_of(*best, offers, order);
     if (best) best->remarks = avoided.note(*best);
     if (best && !missing.empty()) best->remarks += fmt::format("; minValues {} is relaxed", missing);
     if (best && !choice_.compares()) return best;
@@ -347,8 +396,13 @@ std::optional<Offer> Offers::cheapest_replica(const Pool& pool, const Usage& in_
   for (const auto& type_name : pool.instance_types) {
     const InstanceType* t = facts_.type(type_name);
     if (t == nullptr || !labels || (at_least != nullptr && !t->covers(*at_least))) continue;
-    for (auto& offering : offerings(pool, *t, {})) {
-      const auto rate = price(*t, offering, pool);
+    std::vector<Offering> offered;
+    for (const auto& zone : reserved_.zones(pool, t->name)) {
+      if (auto found = reserved_.offering(pool, t->name, zone, 1, Duration{0})) offered.push_back(std::move(*found));
+    }
+    std::ranges::move(offerings(pool, *t, {}), std::back_inserter(offered));
+    for (auto& offering : offered) {
+      const auto rate = offering.reservation.empty() ? price(*t, offering, pool) : HourlyRate{};
       if (!rate) continue;
       Usage after = in_use;
       after.add(*t, 1);

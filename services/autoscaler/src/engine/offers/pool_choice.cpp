@@ -39,7 +39,8 @@ bool similar(const Pool& a, const Pool& b) {
 std::size_t PoolChoice::by_expanders(const std::vector<Offer>& offers, const std::vector<PodSet>& sets) const {
   std::vector<Expansion> options;
   for (const Offer& offer : offers) {
-    const NodeSide side{*offer.pool, offer.labels, *offer.type, offer.offering.zone, offer.offering.market};
+    const NodeSide side{*offer.pool,         offer.labels,          *offer.type,
+                        offer.offering.zone, offer.offering.market, !offer.offering.reservation.empty()};
     const FreeCapacity node = nodes_.empty(side);
     Expansion one;
     one.group = offer.pool->group.empty() ? offer.pool->name : offer.pool->group;

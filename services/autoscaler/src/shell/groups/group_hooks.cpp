@@ -1,5 +1,7 @@
-// Answers to lifecycle hooks of Auto Scaling groups.
+// Answers to lifecycle hooks of Auto Scaling groups, and the protection of their instances.
 #include "qm/autoscaler/shell.hpp"
+
+#include <algorithm>
 
 namespace qm::autoscaler {
 
@@ -17,6 +19,28 @@ Result<service::Outcome> Executor::answer_hook(const store::IntentRow& intent) {
                     fmt::format("hook {} of {}: {}", hook, instance, done.error().message),
                     {},
                     {}});
+}
+
+// An instance that has left the group, or is in another state than InService, needs no protection.
+Result<service::Outcome> Executor::protect(const store::IntentRow& intent) {
+  QM_ASSIGN(const Json want, Json::parse(intent.payload));
+  const std::string& group = want["group"].string();
+  QM_ASSIGN(const auto groups, aws_.describe_groups({group}));
+  std::vector<std::string> instances;
+  for (const Json& instance : want["instances"].items()) {
+    const auto is_member = [&](const auto& m) {
+      return m.instance_id == instance.string() && m.lifecycle == "InService" &&
+             m.protected_from_scale_in != want["protect"].boolean();
+    };
+    if (!groups.empty() && std::ranges::any_of(groups.front().instances, is_member))
+      instances.push_back(instance.string());
+  }
+  if (instances.empty()) return service::Outcome{"{}"};
+  const auto done = aws_.set_instance_protection(group, instances, want["protect"].boolean());
+  if (done) return service::Outcome{"{}"};
+  Error error = done.error().with_context("protect instances of " + group);
+  if (error.code == Code::kUnknown || error.code == Code::kAborted) error.code = Code::kUnavailable;
+  return fail(std::move(error));
 }
 
 }  // namespace qm::autoscaler

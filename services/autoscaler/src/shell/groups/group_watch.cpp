@@ -80,6 +80,7 @@ Pool pool_of_group(const cloud::AutoScalingGroup& group) {
   if (group.zones.size() == 1) out.zones = group.zones;
   if (nodes->unneeded) out.consolidate_after = *nodes->unneeded;
   out.unready_after = nodes->unready;
+  out.scale_down = {nodes->utilization_milli, nodes->gpu_utilization_milli, nodes->ignore_daemon_sets};
   return out;
 }
 

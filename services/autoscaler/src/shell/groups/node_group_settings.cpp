@@ -7,10 +7,34 @@
 namespace qm::autoscaler {
 namespace {
 
+constexpr Duration kEvictionTime = std::chrono::minutes(2);  // in which evictions of a drain are retried
+
 bool is_chain(const std::vector<std::string>& names) {
   std::string text;
   for (const auto& name : names) text += (text.empty() ? "" : ",") + name;
   return node_groups::expanders_of(text).has_value();
+}
+
+settings::Kind<std::int64_t> share() {
+  const auto write = [](std::int64_t milli) { return node_groups::share_text(milli); };
+  return {{.type = settings::Type::kText,
+           .allowed = "a number of 0 to 1, such as 0.5",
+           .pattern = R"(^(0|1|[01]?\.[0-9]+)$)"},
+          [](const std::string& text) { return node_groups::share_of(text); },
+          write};
+}
+
+/// Whole seconds, without a unit in the text.
+settings::Kind<Duration> whole_seconds() {
+  const auto number = settings::integer(0, 86'400, "s");
+  const auto read = [number](const std::string& text) -> std::optional<Duration> {
+    const auto value = number.read(text);
+    return value ? std::optional<Duration>(std::chrono::seconds(*value)) : std::nullopt;
+  };
+  const auto write = [](Duration value) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(value).count());
+  };
+  return {number.form, read, write};
 }
 
 }  // namespace
@@ -18,6 +42,7 @@ bool is_chain(const std::vector<std::string>& names) {
 const settings::Table<NodeGroupSettings>& node_group_settings() {
   using namespace settings;
   using Wins = node_groups::PriorityOrder;
+  constexpr auto down = &NodeGroupSettings::scale_down;
   static const settings::Table<NodeGroupSettings> table{
       {"expander",
        list("weight, or a chain of priority, price, least-waste, most-pods, least-nodes and random", "weight",
@@ -50,7 +75,30 @@ const settings::Table<NodeGroupSettings>& node_group_settings() {
                             {"on-demand", Reliability::kOnDemand},
                             {"spot-first", Reliability::kSpotFirst}}),
        at(&NodeGroupSettings::reliability),
-       "Capacity types by workload type; on-demand or spot-first is that of inference, and by-price applies no policy."}};
+       "Capacity types by workload type; on-demand or spot-first is that of inference, and by-price applies no policy."},
+      {"scale-down-utilization-threshold", share(), at(down, &ScaleDownRules::utilization_milli),
+       "Nodes of Auto Scaling groups with a smaller share of requested CPU and memory are removed if their pods fit others; 0: off."},
+      {"scale-down-gpu-utilization-threshold", share(), at(down, &ScaleDownRules::gpu_utilization_milli),
+       "The same of nodes with GPUs, where only the GPUs count."},
+      {"scale-down-delay-after-delete", duration(Duration::zero(), std::chrono::hours(24)),
+       at(down, &ScaleDownRules::delay_after_delete),
+       "Time after a removal in which no other node of a group is removed."},
+      {"scale-down-delay-after-failure", duration(Duration::zero(), std::chrono::hours(24)),
+       at(down, &ScaleDownRules::delay_after_failure), "The same after a drain that was given up."},
+      {"skip-nodes-with-local-storage", boolean(), at(down, &ScaleDownRules::skip_local_storage),
+       "Nodes with pods on emptyDir or hostPath stay, unless the annotation safe-to-evict-local-volumes names the volumes."},
+      {"skip-nodes-with-custom-controller-pods", boolean(), at(down, &ScaleDownRules::skip_custom_controllers),
+       "Nodes with pods of other controllers than ReplicaSets, StatefulSets and Jobs stay."},
+      {"ignore-daemonsets-utilization", boolean(), at(down, &ScaleDownRules::ignore_daemon_sets),
+       "Requests of DaemonSets are neither utilization nor a part of the node."},
+      {"max-empty-bulk-delete", integer(0, 1000, "nodes"), at(down, &ScaleDownRules::max_empty),
+       "Empty nodes of groups that are removed at once."},
+      {"max-drain-parallelism", integer(0, 1000, "nodes"), at(down, &ScaleDownRules::max_drains),
+       "Nodes of groups with pods that are drained at once."},
+      {"max-graceful-termination-sec", whole_seconds(), at(&NodeGroupSettings::most_grace),
+       "Longest grace period of a pod that leaves a node which is scaled down; a drain is given up 2 minutes later."},
+      {"scale-in-protection", boolean(), at(&NodeGroupSettings::scale_in_protection),
+       "Instances with a gang, or with a pod that may not be evicted, are protected from their Auto Scaling group."}};
   return table;
 }
 
@@ -65,6 +113,10 @@ void apply(const NodeGroupSettings& settings, Options& options) {
   options.balance_similar_pools = settings.balance_similar;
   options.reliability = settings.reliability;
   options.scale_down_delay = settings.delay_after_add;
+  options.scale_down = settings.scale_down;
+  options.scale_down.skip_system_pods = settings.skip_system_pods;
+  options.scale_down.max_drain = settings.most_grace + kEvictionTime;
+  options.scale_in_protection = settings.scale_in_protection;
 }
 
 }  // namespace qm::autoscaler

@@ -102,19 +102,6 @@ st::NodeDetails message(const NodeDetails& from) {
     to->set_started_us(micros(pod.started));
     to->set_blocked_by(pod.blocked_by);
   }
-  row.mutable_labels()->insert(from.labels.begin(), from.labels.end());
-  row.set_unschedulable(from.unschedulable);
-  row.set_pods_changed_us(micros(from.pods_changed));
-  for (const auto& pod : from.pods) {
-    auto* to = row.add_pods();
-    to->set_name(pod.name);
-    *to->mutable_like() = wire::to_pb(pod.like);
-    to->set_stays(pod.stays);
-    to->set_serves(pod.serves);
-    to->set_started_us(micros(pod.started));
-    to->set_budget(pod.budget);
-    to->set_budget_allows(pod.budget_allows);
-  }
   return row;
 }
 
@@ -133,13 +120,6 @@ NodeDetails details_of(const st::NodeDetails& row) {
     if (pod.has_do_not_disrupt_us())
       to.do_not_disrupt = pod.do_not_disrupt_us() == kForEver ? Duration::max() : Duration(pod.do_not_disrupt_us());
     out.holding.push_back(std::move(to));
-  }
-  out.labels.insert(row.labels().begin(), row.labels().end());
-  out.unschedulable = row.unschedulable();
-  out.pods_changed = from_micros(row.pods_changed_us());
-  for (const auto& pod : row.pods()) {
-    out.pods.push_back({pod.name(), wire::from_pb(pod.like()), pod.stays(), pod.serves(), from_micros(pod.started_us()),
-                        pod.budget(), pod.budget_allows()});
   }
   return out;
 }

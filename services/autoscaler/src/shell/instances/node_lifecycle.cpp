@@ -4,6 +4,7 @@
 #include "qm/autoscaler/node_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
+#include "qm/model/pod_owner.hpp"
 
 #include <algorithm>
 
@@ -90,8 +91,9 @@ std::vector<Condition> claim_conditions(const Engine& engine, const Claim& c) {
   in.drift = c.life.drift;
   in.drift_message = c.life.drift_message;
   if (pool != nullptr && node != nullptr && pool->consolidate_empty) {
-    const bool in_use = !node->empty_since && pool->consolidate_underutilized && details != nullptr;
-    const Instant since = node->empty_since ? *node->empty_since : in_use ? details->pods_changed : engine.now();
+    const NodePods* pods = t.node_pods.find(c.node);
+    const bool in_use = !node->empty_since && pool->consolidate_underutilized && pods != nullptr;
+    const Instant since = node->empty_since ? *node->empty_since : in_use ? pods->changed : engine.now();
     in.consolidatable = (node->empty_since || in_use) && since + pool->consolidate_after <= engine.now();
   }
   in.disruption = c.life.disruption;
@@ -131,19 +133,14 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
   std::vector<Wanted> out;
   read_([&](const Engine& engine) {
     const Tables& t = engine.tables();
-    std::set<NodeName> with_gangs;
-    for (const auto& [id, attempt] : t.attempts) with_gangs.insert(attempt.nodes.begin(), attempt.nodes.end());
     for (const auto& [name, c] : t.claims) {
       if (c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
       Wanted want;
       want.claim = name;
       want.image = c.life.image;
-      want.deadline = c.life.deadline;
       const NodeDetails* details = details_of(t, c);
       if (details != nullptr && node_of(t, c) != nullptr) {
         want.node = c.node.value();
-        want.has_gangs = with_gangs.contains(c.node);
-        want.empties = c.evicts_pods();
         want.registers = has_taint(*details, kUnregisteredTaint);
         want.initialized = c.life.initialized;
         const bool ends =
@@ -154,6 +151,30 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
       out.push_back(std::move(want));
     }
   });
+  return out;
+}
+
+std::vector<NodeLifecycle::Leaving> NodeLifecycle::leaving() const {
+  std::map<NodeName, Leaving> nodes;
+  read_([&](const Engine& engine) {
+    const Tables& t = engine.tables();
+    for (const auto& [name, row] : t.nodes) {
+      const auto by = row.known ? engine.pods_leave_by(row) : std::nullopt;
+      if (by) nodes.emplace(name, Leaving{name.value(), by, true, false, {}});
+    }
+    for (const auto& [name, c] : t.claims) {
+      if (!c.evicts_pods() || details_of(t, c) == nullptr || node_of(t, c) == nullptr) continue;
+      const bool scaled_down = c.life.disruption == kScaleDown;
+      nodes.emplace(c.node, Leaving{c.node.value(), c.life.deadline, false, scaled_down, {}});
+    }
+    for (const auto& [id, attempt] : t.attempts) {
+      for (const NodeName& node : attempt.nodes) {
+        if (const auto at = nodes.find(node); at != nodes.end()) at->second.gangs.insert(id.uid.value());
+      }
+    }
+  });
+  std::vector<Leaving> out;
+  for (auto& [name, node] : nodes) out.push_back(std::move(node));
   return out;
 }
 
@@ -169,8 +190,8 @@ void NodeLifecycle::pass() {
       if (!want.conditions.empty()) status_.write(key, want.conditions, others);
       if (!want.node.empty()) write_node(want);
     }
-    if (want.empties) drain(want);
   }
+  for (const Leaving& node : leaving()) drain(node);
   status_.forget_others(claims);
   std::erase_if(labeled_, [&](const ClaimName& claim) { return !claims.contains({"", claim.value()}); });
   if (drained_.size() > all.size()) drained_.clear();
@@ -225,30 +246,35 @@ bool NodeLifecycle::patch_node(const std::string& name, const Json& node, const 
   return done.has_value();
 }
 
-void NodeLifecycle::drain(const Wanted& want) {
+void NodeLifecycle::drain(const Leaving& from) {
   const auto steady = std::chrono::steady_clock::now();
-  SteadyInstant& last = drained_[want.node];
+  SteadyInstant& last = drained_[from.node];
   if (last != SteadyInstant{} && steady - last < options_.drain_period) return;
   last = steady;
   kube::ListOptions ask;
-  ask.field_selector = "spec.nodeName=" + want.node;
+  ask.field_selector = "spec.nodeName=" + from.node;
   std::vector<DrainPod> pods;
   do {
     const auto list = client_.list(kube::resources::kPods, "", ask);
     if (!list) return;  // the next pass reads again
-    for (const Json& pod : list->items) pods.push_back(drain_pod_of(pod));
+    for (const Json& pod : list->items) {
+      const bool saves = from.taken && from.gangs.contains(kube::annotation(pod, words::kWorkload));
+      if (!saves) pods.push_back(drain_pod_of(pod));
+    }
     ask.continue_token = list->continue_token;
   } while (!ask.continue_token.empty());
-  for (const DrainStep& step : next_steps(pods, want.deadline, clock_.now()).steps) {
+  for (const DrainStep& step : next_steps(pods, from.deadline, clock_.now()).steps) {
     const DrainPod& pod = pods[step.pod];
     const bool evicts = step.kind == DrainStep::Kind::kEvict;
-    if (evicts && want.has_gangs) continue;
-    const Status done = evicts ? client_.evict(pod.ns, pod.name, -1, pod.uid)
+    if (evicts && !from.taken && !from.gangs.empty()) continue;
+    const bool shortened = evicts && from.scaled_down && pod.grace > options_.most_grace;
+    const int grace = shortened ? static_cast<int>(seconds(options_.most_grace)) : -1;
+    const Status done = evicts ? client_.evict(pod.ns, pod.name, grace, pod.uid)
                                : client_.remove(kube::resources::kPods, pod.ns, pod.name,
                                                 {pod.uid, static_cast<int>(step.grace_seconds), "Background"});
     if (done) {
       log::info(evicts ? "a pod is evicted" : "a pod is deleted, because its node ends",
-                {{"node", want.node}, {"namespace", pod.ns}, {"pod", pod.name}});
+                {{"node", from.node}, {"namespace", pod.ns}, {"pod", pod.name}});
     } else if (done.error().code != Code::kExhausted && done.error().code != Code::kNotFound) {
       log::warn("a pod is not evicted",
                 {{"namespace", pod.ns}, {"pod", pod.name}, {"error", done.error().to_string()}});

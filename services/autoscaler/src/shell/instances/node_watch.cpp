@@ -1,11 +1,10 @@
 #include "qm/autoscaler/node_watch.hpp"
 
+#include "instances/node_pods.hpp"
+#include "instances/node_pods_rows.hpp"
 #include "json_values.hpp"
 #include "observed.hpp"
 #include "qm/config/manifest.hpp"
-#include "qm/config/needs.hpp"
-#include "qm/kube_objects/rules.hpp"
-#include "qm/kube_rules/text.hpp"
 #include "qm/model/quantity.hpp"
 #include "rows.hpp"
 
@@ -14,18 +13,11 @@
 namespace qm::autoscaler {
 namespace {
 
+using namespace std::chrono_literals;
+
 Instant instant_of(const Json& text) {
   const auto at = from_rfc3339(text.string());
   return at ? *at : Instant{};
-}
-
-/// Pods that serve requests have a controller that replaces them at once.
-bool is_service(const Json& pod) {
-  const auto& owners = pod["metadata"]["ownerReferences"].items();
-  return std::ranges::any_of(owners, [](const Json& owner) {
-    const std::string& kind = owner["kind"].string();
-    return kind == "ReplicaSet" || kind == "StatefulSet" || kind == "ReplicationController";
-  });
 }
 
 bool is_over(const Json& pod) {
@@ -33,26 +25,36 @@ bool is_over(const Json& pod) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-void read_amounts(const Json& from, bool all, std::map<std::string, std::int64_t>& out) {
+void read_amounts(const Json& from, bool extended, std::map<std::string, std::int64_t>& out) {
   for (const auto& [name, value] : from.members()) {
     const auto amount = Quantity::parse(value.is_string() ? value.string() : value.dump());
-    if (amount && (all || name == "cpu" || name == "memory"))
-      out[name] = name == "cpu" ? amount->milli() : amount->units();
+    if (!amount || (name.find('/') != std::string::npos) != extended) continue;
+    if (extended || name == "cpu" || name == "memory") out[name] = name == "cpu" ? amount->milli() : amount->units();
   }
 }
 
-/// Requests and scheduling constraints, with the labels that the constraints of other pods select. Without constraints that
-/// can be read, the pod counts with its requests.
-PodSet like_of(const Json& pod) {
-  PodSet out;
-  out.shape = config::shape_held_by(pod).value_or(PodShape{});
-  auto like = kube_objects::template_from_pod(pod);
-  if (!like) return out;
-  like->rules.requests.clear();
-  out.shape.node_selector = std::exchange(like->rules.node_selector, {});
-  out.shape.tolerations = std::exchange(like->rules.tolerations, {});
-  out.rules = kube_rules::text_of(*like);
-  return out;
+struct Sign {
+  std::string_view taint;
+  PlatformNotice notice;
+};
+constexpr Sign kSigns[] = {
+    {"cloud.google.com/impending-node-termination", {NoticeKind::kSpot, 30s}},
+    {"aws-node-termination-handler/spot-itn", {NoticeKind::kSpot, 2min}},
+    {"aws-node-termination-handler/asg-lifecycle-termination", {NoticeKind::kLifecycle, 2min}},
+    {"aws-node-termination-handler/rebalance-recommendation", {NoticeKind::kRebalance, 0s}},
+};
+constexpr std::string_view kShutsDown = "node is shutting down";
+
+service::Input notice_input(const std::string& node, const PlatformNotice& notice, Instant now, bool over) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "cloud_notices";
+  in.bytes = Json::array({Json::object({{"node", node},
+                                        {"kind", static_cast<std::int64_t>(notice.kind)},
+                                        {"at_us", micros(now + notice.left)},
+                                        {"over", over}})})
+                 .dump();
+  return in;
 }
 
 }  // namespace
@@ -63,6 +65,20 @@ bool stays_on_drained_node(const Json& pod) {
     tolerations.push_back({t["key"].string(), t["operator"].string(), t["value"].string(), t["effect"].string()});
   const std::vector<Taint> disrupted{{std::string(kDisruptedTaint), "", "NoSchedule"}};
   return !works(pod) || untolerated(disrupted, tolerations) == nullptr;
+}
+
+std::optional<PlatformNotice> platform_notice_of(const Json& node) {
+  for (const Sign& sign : kSigns) {
+    for (const Json& taint : node["spec"]["taints"].items()) {
+      if (taint["key"].string() == sign.taint) return sign.notice;
+    }
+  }
+  for (const Json& c : node["status"]["conditions"].items()) {
+    const bool ends = c["type"].string() == "Ready" && c["status"].string() == "False" &&
+                      c["message"].string().find(kShutsDown) != std::string::npos;
+    if (ends) return PlatformNotice{NoticeKind::kSpot, 30s};
+  }
+  return std::nullopt;
 }
 
 std::optional<Duration> do_not_disrupt_of(const Json& object) {
@@ -83,8 +99,6 @@ NodeDetails details_of_node(const Json& node) {
   read_amounts(node["status"]["capacity"], false, out.capacity);
   read_amounts(node["status"]["allocatable"], true, out.allocatable);
   out.do_not_disrupt = do_not_disrupt_of(node) == Duration::max();
-  out.unschedulable = node["spec"]["unschedulable"].boolean();
-  for (const auto& [key, value] : node["metadata"]["labels"].members()) out.labels[key] = value.string();
   std::vector<NodeCondition> conditions;
   for (const Json& c : node["status"]["conditions"].items())
     conditions.push_back({c["type"].string(), c["status"].string(), instant_of(c["lastTransitionTime"])});
@@ -95,8 +109,9 @@ NodeDetails details_of_node(const Json& node) {
   return out;
 }
 
-NodeWatch::NodeWatch(kube::Client& client)
-    : pod_informer_(client, kube::resources::kPods, "",
+NodeWatch::NodeWatch(kube::Client& client, bool lists_pods)
+    : lists_pods_(lists_pods),
+      pod_informer_(client, kube::resources::kPods, "",
                     {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
       node_informer_(client, kube::resources::kNodes, "",
                      {[this](const Json& node, bool deleted) { on_node(node, deleted); }, [] {}, {}}),
@@ -121,9 +136,14 @@ void NodeWatch::restore(const Tables& tables) {
     nodes_[name.value()].published = "";
     changed_.insert(name.value());
   }
+  for (const auto& [name, pods] : tables.node_pods) {
+    nodes_[name.value()].published_pods = "";
+    changed_.insert(name.value());
+  }
 }
 
 void NodeWatch::on_pod(const Json& pod, bool deleted) {
+  metrics_.on_pod(pod, deleted);
   const std::scoped_lock lock(mutex_);
   const std::string uid = kube::uid_of(pod), node = pod["spec"]["nodeName"].string();
   if (const auto known = pods_.find(uid); known != pods_.end()) {
@@ -132,14 +152,7 @@ void NodeWatch::on_pod(const Json& pod, bool deleted) {
     pods_.erase(known);
   }
   if (deleted || node.empty() || is_over(pod)) return;
-  Pod p{kube::namespace_of(pod), node, {}, do_not_disrupt_of(pod), {}};
-  p.pod = {p.ns + "/" + kube::name_of(pod),
-           like_of(pod),
-           stays_on_drained_node(pod),
-           is_service(pod),
-           instant_of(pod["status"]["startTime"]),
-           "",
-           0};
+  Pod p{kube::namespace_of(pod), node, {}, do_not_disrupt_of(pod), node_pod_of(pod)};
   for (const auto& [key, value] : pod["metadata"]["labels"].members()) p.labels[key] = value.string();
   pods_.emplace(uid, std::move(p));
   nodes_[node].pods.insert(uid);
@@ -147,11 +160,14 @@ void NodeWatch::on_pod(const Json& pod, bool deleted) {
 }
 
 void NodeWatch::on_node(const Json& node, bool deleted) {
+  metrics_.on_node(node, deleted);
   const std::scoped_lock lock(mutex_);
   const std::string name = kube::name_of(node);
   Node& n = nodes_[name];
   n.exists = !deleted;
   n.details = deleted ? NodeDetails{} : details_of_node(node);
+  n.view = deleted || !lists_pods_ ? NodePods{} : node_pods_of(node);
+  n.sign = deleted ? std::nullopt : platform_notice_of(node);
   changed_.insert(name);
 }
 
@@ -178,29 +194,57 @@ std::vector<NodeWatch::PodBudgets::const_iterator> NodeWatch::budgets_of(const P
   return out;
 }
 
-NodeDetails NodeWatch::details_of(const Node& node) const {
-  NodeDetails out = node.details;
+// The API server refuses to evict a pod that two budgets select.
+std::string NodeWatch::blocked_by(const Pod& pod) const {
+  const auto budgets = budgets_of(pod);
+  const auto name = [](const auto& budget) { return budget->first.first + "/" + budget->first.second; };
+  for (const auto& budget : budgets) {
+    if (budget->second.blocks) return name(budget);
+  }
+  return budgets.size() > 1 ? fmt::format("{} together with {}", name(budgets[0]), name(budgets[1])) : std::string();
+}
+
+NodePods NodeWatch::pods_of(const Node& node) const {
+  NodePods out = node.view;
   for (const std::string& uid : node.pods) {
     const Pod& pod = pods_.at(uid);
-    out.serves |= pod.pod.serves;
-    NodePod& shown = out.pods.emplace_back(pod.pod);
-    HoldingPod holding{shown.name, pod.do_not_disrupt, shown.started, ""};
-    const auto budgets = budgets_of(pod);
-    const auto name = [](const auto& budget) { return budget->first.first + "/" + budget->first.second; };
-    if (!budgets.empty()) shown.budget = name(budgets[0]), shown.budget_allows = budgets[0]->second.allows;
-    // The API server refuses to evict a pod that two budgets select.
-    if (budgets.size() > 1) holding.blocked_by = fmt::format("{} together with {}", name(budgets[0]), name(budgets[1]));
-    for (const auto& budget : budgets) {
-      if (budget->second.blocks) holding.blocked_by = name(budget);
+    NodePod& one = out.pods.emplace_back(pod.pod);
+    if (const auto budgets = budgets_of(pod); !budgets.empty()) {
+      one.budget = budgets[0]->first.first + "/" + budgets[0]->first.second;
+      one.budget_allows = budgets[0]->second.allows;
     }
-    if (holding.do_not_disrupt || !holding.blocked_by.empty()) out.holding.push_back(std::move(holding));
+    one.blocked_by = blocked_by(pod);
   }
-  std::ranges::sort(out.holding);
   std::ranges::sort(out.pods);
   return out;
 }
 
-std::vector<service::Input> NodeWatch::changes() {
+NodeDetails NodeWatch::details_of(const Node& node) const {
+  NodeDetails out = node.details;
+  for (const std::string& uid : node.pods) {
+    const Pod& pod = pods_.at(uid);
+    out.serves |= is_service(pod.pod.controller);
+    HoldingPod holding{pod.pod.name, pod.do_not_disrupt, pod.pod.started, blocked_by(pod)};
+    if (holding.do_not_disrupt || !holding.blocked_by.empty()) out.holding.push_back(std::move(holding));
+  }
+  std::ranges::sort(out.holding);
+  return out;
+}
+
+// Without the setting the rows from before it was changed are deleted.
+void NodeWatch::publish_pods(const std::string& name, Node& node, std::vector<service::Input>& out) const {
+  const bool gone = !node.exists || !lists_pods_;
+  if (gone && !node.published_pods) return;
+  std::string bytes = node_pods_bytes({NodeName(name), gone, gone ? NodePods{} : pods_of(node)});
+  if (node.published_pods == bytes) return;
+  service::Input& in = out.emplace_back();
+  in.source = service::Source::kWatch;
+  in.name = "node.pods";
+  in.bytes = bytes;
+  node.published_pods = gone ? std::nullopt : std::optional(std::move(bytes));
+}
+
+std::vector<service::Input> NodeWatch::changes(Instant now) {
   std::vector<service::Input> out;
   if (!synced()) return out;
   const std::scoped_lock lock(mutex_);
@@ -219,6 +263,12 @@ std::vector<service::Input> NodeWatch::changes() {
       in.bytes = bytes;
       out.push_back(std::move(in));
       node.published = std::move(bytes);
+    }
+    publish_pods(name, node, out);
+    if (node.exists && node.sign != node.noticed) {
+      const bool over = !node.sign;
+      out.push_back(notice_input(name, over ? *node.noticed : *node.sign, now, over));
+      node.noticed = node.sign;
     }
     if (!node.exists && node.pods.empty()) nodes_.erase(at);
   }

@@ -103,7 +103,13 @@ std::string pods_expression(const std::string& metric, const std::string& ns, co
                             const std::string& selector) {
   std::vector<std::string> matchers{"namespace=" + quoted(ns), "pod=~" + any_of(pods)};
   append_matchers(selector, matchers);
-  return fmt::format("sum by (pod) ({}{{{}}})", metric, fmt::join(matchers, ","));
+  const auto of = [&](const char* fold, std::string_view series) {
+    return fmt::format("{} by (pod) ({}{{{}}})", fold, series, fmt::join(matchers, ","));
+  };
+  const std::string own = of("sum", metric);
+  if (metric != "gpu_utilization") return own;
+  // The name that adapters give to the exporter's series; of a pod with several GPUs it is their average.
+  return fmt::format("{} or {} or {}", own, of("avg", "dcgm_gpu_utilization"), of("avg", "DCGM_FI_DEV_GPU_UTIL"));
 }
 
 std::string object_expression(const std::string& metric, const std::string& ns, const std::string& kind,

@@ -19,6 +19,7 @@ struct NodeTemplate {
 struct Columns {
   std::vector<std::string> instance_types;  ///< of the catalog, with a price; sorted
   bool on_demand = false, spot = false;
+  bool reserved = false;                           ///< capacity reservations of the node class
   std::vector<std::string> zones;                  ///< allowed; empty = any but `not_zones`
   std::vector<std::string> not_zones;              ///< sorted; used if `zones` is empty
   std::vector<Requirement> open;                   ///< on users' labels whose value is chosen for each node, by key

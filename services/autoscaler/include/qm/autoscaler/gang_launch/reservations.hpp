@@ -18,6 +18,7 @@ struct Reservation {
   Instant start{};
   std::optional<Instant> end;  ///< none = until it is canceled
   std::int64_t count = 0;      ///< instances; of those that are in use, the bookings take their part
+  friend auto operator<=>(const Reservation&, const Reservation&) = default;
 };
 
 /// Instances of a reservation that a gang uses or will use.
@@ -36,7 +37,9 @@ struct ReservationRequest {
   std::optional<Duration> duration;  ///< of the gang, if known
 };
 
-/// EC2 takes the instances of a block back from 30 min before its end. Nodes are drained 10 min earlier, so that
+/// EC2 takes the instances of a block back from this time before its end.
+inline constexpr Duration kReclaimLead = std::chrono::minutes(30);
+/// Nodes are drained 10 min earlier, so that
 /// checkpoints are saved; nothing may run on the block after that.
 inline constexpr Duration kWindDown = std::chrono::minutes(40);
 /// The last instant at which instances of the reservation may run; none = no end.

@@ -25,8 +25,9 @@ struct PlannedInstance {
   bool spot = false;
   Labels labels;
   std::vector<Taint> taints;
-  Instant at{};            ///< of the launch: a reservation must be usable then
-  std::int64_t count = 1;  ///< instances in one request: all in one subnet, all in the reservation or none
+  std::int64_t count = 1;        ///< instances in one request: all in one subnet
+  std::string reservation = {};  ///< id of the capacity reservation of the class to use; empty = none
+  bool counted = true;           ///< false: one of several offerings of a request, so its addresses may not be used
 };
 
 /// The parameters of RunInstances for an instance of a class, without its client token. Equal arguments give equal
@@ -34,7 +35,8 @@ struct PlannedInstance {
 ///
 /// Fails    kInvalid with the field of the class: no image for the architecture or accelerator, or no subnet in the
 ///          zone. Also: no security group in its VPC; user data that cannot be merged or is too long; too many tags.
-///          kExhausted with the field "capacity": no free address in the subnets of the zone.
+///          kExhausted with the field "capacity": no free address in the subnets of the zone, or the class does not
+///          select the reservation any more.
 /// Threads  any.
 [[nodiscard]] Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved,
                                                                const ClusterIdentity& cluster,

@@ -8,6 +8,8 @@ namespace qm::autoscaler {
 ///
 /// Source   pkg/apis/v1/labels.go of both.
 
+inline constexpr std::string_view kRegion = "topology.kubernetes.io/region";
+
 /// The key without its beta spelling: "beta.kubernetes.io/arch" is "kubernetes.io/arch".
 [[nodiscard]] std::string normalized_key(std::string_view key);
 /// Whether the cloud or Kubernetes sets the label on nodes, and Karpenter knows its values.

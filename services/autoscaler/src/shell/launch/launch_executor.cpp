@@ -1,17 +1,21 @@
 // Launches of single claims and of gangs, each idempotent: a claim's name is the name of its NodeClaim and a client token,
 // and so is the id of a launch.
 //
+//   one offering -> RunInstances; several -> CreateFleet, of which the cloud chooses one
 //   gang: NodeClaims -> one request for n instances -> a tag with its claim for each -> statuses -> the outcome
 //         fewer than n came -> they are terminated, the NodeClaims deleted -> the outcome is a refusal
 //   A crash at any step repeats the intent from the start: every step finds what it has done.
 #include "instances/node_claim.hpp"
+#include "launch/fleet_launcher.hpp"
 #include "qm/autoscaler/gang_launch/launch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/crash_point.hpp"
+#include "qm/base/log.hpp"
 #include "qm/cloud/errors.hpp"
 #include "qm/kube/errors.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace qm::autoscaler {
 namespace {
@@ -21,13 +25,25 @@ std::string class_of(const Json& want) {
   return name.empty() ? "default" : name;
 }
 
+std::string capacity_type_of(const Json& want) {
+  if (!want["reservation"].string().empty()) return "reserved";
+  return want["spot"].boolean() ? "spot" : "on-demand";
+}
+
 Json node_claim(const Json& want, const std::string& claim, const std::string& shard) {
-  const auto requirement = [](std::string_view key, const std::string& value) {
-    return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({value})}});
+  const auto requirement = [](std::string_view key, const std::set<std::string>& values) {
+    Json list = Json::array();
+    for (const auto& value : values) list.push_back(value);
+    return Json::object({{"key", key}, {"operator", "In"}, {"values", std::move(list)}});
   };
-  Json requirements = Json::array({requirement(words::kInstanceType, want["type"].string()),
-                                   requirement(words::kCapacityType, want["spot"].boolean() ? "spot" : "on-demand")});
-  if (!want["zone"].string().empty()) requirements.push_back(requirement(words::kZone, want["zone"].string()));
+  std::set<std::string> types{want["type"].string()}, zones{want["zone"].string()};
+  for (const Json& other : want["others"].items()) {
+    types.insert(other["type"].string());
+    zones.insert(other["zone"].string());
+  }
+  Json requirements = Json::array(
+      {requirement(words::kInstanceType, types), requirement(words::kCapacityType, {capacity_type_of(want)})});
+  if (!want["zone"].string().empty()) requirements.push_back(requirement(words::kZone, zones));
   Json labels = want["labels"];
   labels.set(words::kNodePool, want["pool"].string());
   labels.set(kOwnerTag, shard);
@@ -64,22 +80,19 @@ Refusal refusal_of(const Error& error) {
     if (error.field == "capacity") return Refusal::kCapacity;
     return error.field.starts_with("spec.") ? Refusal::kOffering : Refusal::kLaunch;
   }
-  const auto kind = cloud::classify(code);
-  if (kind.error_class != cloud::ErrorClass::kCapacity) return Refusal::kLaunch;
-  switch (kind.scope) {
-    case cloud::ErrorScope::kType:
-      return Refusal::kType;
-    case cloud::ErrorScope::kZone:
-      return Refusal::kZone;
-    case cloud::ErrorScope::kMarket:
-      return Refusal::kMarket;
-    case cloud::ErrorScope::kAccount:
-      return Refusal::kAccount;
-    case cloud::ErrorScope::kCall:
-    case cloud::ErrorScope::kOffering:
-      break;
+  return refusal_by(cloud::classify(code));
+}
+
+/// The offerings that the cloud tried in vain, for the memory of capacity. Other errors say nothing about capacity.
+Json refused_of(const std::vector<cloud::FleetError>& errors) {
+  Json out = Json::array();
+  for (const auto& error : errors) {
+    const Refusal refusal = refusal_by(error.kind);
+    if (refusal == Refusal::kLaunch || error.instance_type.empty()) continue;
+    out.push_back(Json::object(
+        {{"type", error.instance_type}, {"zone", error.zone}, {"spot", error.spot}, {"refusal", name_of(refusal)}}));
   }
-  return Refusal::kCapacity;
+  return out;
 }
 
 /// After a lost response, or when nothing was processed, the same request is sent again.
@@ -113,7 +126,7 @@ void Executor::show_launched(const std::string& claim, const cloud::Instance& in
       "status");
 }
 
-service::Outcome Executor::launch_failed(const Json& want, const std::string& error, Refusal refusal) {
+service::Outcome Executor::launch_failed(const Json& want, const std::string& error, Refusal refusal, Json refused) {
   for (const auto& claim : claims_of(want)) (void)kube_.remove(kube::resources::kNodeClaims, "", claim, {});
   Json members = Json::array();
   for (const auto& claim : claims_of(want)) members.push_back(Json::object({{"claim", claim}, {"instance", ""}}));
@@ -121,8 +134,19 @@ service::Outcome Executor::launch_failed(const Json& want, const std::string& er
                         {"instance", ""},
                         {"error", error},
                         {"refusal", name_of(refusal)},
+                        {"refused", std::move(refused)},
                         {"members", std::move(members)}})
               .dump()};
+}
+
+// None of several offerings has capacity: what each of them lacks is remembered, and the best one is refused.
+service::Outcome Executor::none_launched(const Json& want, const Launched& launched) {
+  Json refused = refused_of(launched.errors);
+  const Refusal refusal = refused.size() == 0 ? Refusal::kLaunch : Refusal::kCapacity;
+  const auto why = launched.errors.empty() ? std::string("the fleet has no instances and no reason")
+                                           : fmt::format("{}: {} ({} offerings refused)", launched.errors.front().code,
+                                                         launched.errors.front().message, launched.errors.size());
+  return launch_failed(want, why, refusal, std::move(refused));
 }
 
 Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
@@ -141,13 +165,15 @@ Result<service::Outcome> Executor::launch(const store::IntentRow& intent) {
     if (is_repeated(launched.error())) return again(launched.error());
     return launch_failed(want, launched.error().message, refusal_of(launched.error()));
   }
-  const auto alive = std::ranges::find_if(*launched, is_alive);
-  const auto& instance = alive == launched->end() ? launched->front() : *alive;
+  if (launched->instances.empty()) return none_launched(want, *launched);
+  const auto alive = std::ranges::find_if(launched->instances, is_alive);
+  const auto& instance = alive == launched->instances.end() ? launched->instances.front() : *alive;
   show_launched(claim, instance);
-  return service::Outcome{answer.set("instance", instance.id).dump()};
+  answer.set("instance", instance.id).set("type", instance.type).set("zone", instance.zone);
+  return service::Outcome{answer.set("refused", refused_of(launched->errors)).dump()};
 }
 
-Result<cloud::InstanceRequest> Executor::request_for(const Json& want) const {
+Result<cloud::InstanceRequest> Executor::request_for(const Json& want, const Json& offering) const {
   if (!parameters_)
     return fail(
         Error{Code::kInvalid, "no EC2NodeClasses are read, so that nothing can be launched", "spec.nodeClassRef", {}});
@@ -156,9 +182,11 @@ Result<cloud::InstanceRequest> Executor::request_for(const Json& want) const {
   planned.claim = launch.empty() ? want["claim"].string() : launch;
   planned.count = static_cast<std::int64_t>(claims_of(want).size());
   planned.pool = want["pool"].string();
-  planned.instance_type = want["type"].string();
-  planned.zone = want["zone"].string();
+  planned.counted = want["others"].size() == 0;
+  planned.instance_type = offering["type"].string();
+  planned.zone = offering["zone"].string();
   planned.spot = want["spot"].boolean();
+  planned.reservation = want["reservation"].string();
   planned.architecture = architecture_of(planned.instance_type);
   planned.accelerator = accelerator_of(planned.instance_type);
   for (const auto& [key, value] : want["labels"].members()) planned.labels[key] = value.string();
@@ -182,22 +210,56 @@ Result<std::vector<cloud::Instance>> Executor::launched_before(const std::string
   return aws_.describe_instances({}, {{"client-token", {token}}});
 }
 
+// The class may lack a subnet or an image for some of them: those are not requested.
+Result<std::vector<cloud::InstanceRequest>> Executor::alternatives_of(const Json& want) const {
+  std::vector<cloud::InstanceRequest> out;
+  auto best = request_for(want, want);
+  if (best) out.push_back(*best);
+  for (const Json& other : want["others"].items()) {
+    if (auto request = request_for(want, other)) out.push_back(std::move(*request));
+  }
+  if (out.empty()) return fail(best.error());
+  return out;
+}
+
+Result<Launched> Executor::launch_instances(const Json& want) {
+  if (want["others"].size() == 0) return launch_one_offering(want);
+  const bool gang = !want["launch"].string().empty();
+  const std::string tag(gang ? kLaunchTag : words::kNodeClaimTag);
+  const auto alternatives = alternatives_of(want);
+  if (alternatives) {
+    auto launched = fleets_->launch(*alternatives, tag);
+    if (launched || launched.error().code != Code::kPermissionDenied) return launched;
+    // A role of earlier releases may only run instances. Nothing is launched twice if the permission was taken away.
+    const std::string& value = alternatives->front().tags.at(tag);
+    QM_ASSIGN(auto before, fleets_->instances_with(tag, value));
+    if (!before.empty()) return Launched{std::move(before)};
+    log::warn("a launch names one offering only: CreateFleet is not permitted",
+              {{"launch", value}, {"error", launched.error().to_string()}});
+    return launch_one_offering(want);
+  }
+  // A class that cannot be used any more says nothing about a launch that was already made.
+  QM_ASSIGN(auto before, fleets_->instances_with(tag, gang ? want["launch"].string() : want["claim"].string()));
+  if (before.empty()) return fail(alternatives.error());
+  return Launched{std::move(before)};
+}
+
 // The parameters of a repeated launch may differ: the class was resolved again in between. Then EC2 refuses the token,
 // and the instances of the first launch are looked up.
-Result<std::vector<cloud::Instance>> Executor::launch_instances(const Json& want) {
-  const auto request = request_for(want);
+Result<Launched> Executor::launch_one_offering(const Json& want) {
+  const auto request = request_for(want, want);
   auto launched =
       request ? aws_.run_instances(*request) : Result<std::vector<cloud::Instance>>(tl::unexpected(request.error()));
-  if (launched) return launched;
+  if (launched) return Launched{std::move(*launched)};
   const auto code = cloud::service_code(launched.error());
   const bool mismatch = code == "IdempotentParameterMismatch";
-  if (request && !mismatch && code != "IdempotentInstanceTerminated") return launched;
+  if (request && !mismatch && code != "IdempotentInstanceTerminated") return fail(launched.error());
   const std::string& launch = want["launch"].string();
   QM_ASSIGN(auto before, launched_before(client_token(shard_, launch.empty() ? want["claim"].string() : launch)));
   // One request launched all of them: a shorter list is not complete yet.
-  if (before.size() >= claims_of(want).size()) return before;
+  if (before.size() >= claims_of(want).size()) return Launched{std::move(before)};
   if (mismatch || !before.empty()) return fail(Error{Code::kUnavailable, launched.error().message, {}, {}});
-  return launched;
+  return fail(launched.error());
 }
 
 Status Executor::terminate_all(const std::vector<std::string>& instances) {
@@ -224,8 +286,9 @@ Result<service::Outcome> Executor::launch_gang(const store::IntentRow& intent) {
     if (is_repeated(launched.error())) return again(launched.error());
     return launch_failed(want, launched.error().message, refusal_of(launched.error()));
   }
+  if (launched->instances.empty()) return none_launched(want, *launched);
   std::vector<LaunchedInstance> came;
-  for (const auto& instance : *launched) came.push_back({instance.id, is_alive(instance)});
+  for (const auto& instance : launched->instances) came.push_back({instance.id, is_alive(instance)});
   const LaunchAnswer answer = match(came, claims.size());
   if (answer.partial) {
     QM_TRY(terminate_all(answer.alive));
@@ -237,12 +300,11 @@ Result<service::Outcome> Executor::launch_gang(const store::IntentRow& intent) {
 
 // The claim of an instance is its tag, as of one that was launched alone.
 Result<service::Outcome> Executor::name_members(const Json& want, const std::vector<std::string>& claims,
-                                                const LaunchAnswer& answer,
-                                                const std::vector<cloud::Instance>& launched) {
+                                                const LaunchAnswer& answer, const Launched& launched) {
   Json members = Json::array();
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const std::string& id = answer.instances[i];
-    const auto instance = std::ranges::find_if(launched, [&](const auto& one) { return one.id == id; });
+    const auto instance = std::ranges::find_if(launched.instances, [&](const auto& one) { return one.id == id; });
     auto tagged = aws_.create_tags({id}, {{std::string(words::kNodeClaimTag), claims[i]},
                                           {"Name", fmt::format("{}/{}", want["pool"].string(), claims[i])}});
     QM_CRASH_POINT("autoscaler.after_gang_tag");
@@ -254,10 +316,14 @@ Result<service::Outcome> Executor::name_members(const Json& want, const std::vec
       return launch_failed(want, error.message, Refusal::kLaunch);
     }
     show_launched(claims[i], *instance);
-    members.push_back(Json::object({{"claim", claims[i]}, {"instance", id}}));
+    members.push_back(
+        Json::object({{"claim", claims[i]}, {"instance", id}, {"type", instance->type}, {"zone", instance->zone}}));
   }
-  return service::Outcome{
-      Json::object({{"launch", want["launch"].string()}, {"error", ""}, {"members", std::move(members)}}).dump()};
+  return service::Outcome{Json::object({{"launch", want["launch"].string()},
+                                        {"error", ""},
+                                        {"refused", refused_of(launched.errors)},
+                                        {"members", std::move(members)}})
+                              .dump()};
 }
 
 }  // namespace qm::autoscaler

@@ -1,0 +1,100 @@
+// Values of the chart that add rights, mounts or kinds: off by default, and each adds only its own. Helm renders without a
+// cluster.
+#include "qm/kube/client.hpp"
+#include "support.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+namespace qm::deploy {
+namespace chart_values_k8s_test {
+
+class ChartValues : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (setting("QM_HELM").empty()) GTEST_SKIP() << "QM_HELM is not set: run ./qm peers helm";
+  }
+  std::vector<Json> rendered(const std::vector<std::string>& values) {
+    const auto chart = source("deploy/helm/quartermaster");
+    std::vector<std::string> args{setting("QM_HELM"),       "template",       "qm",    chart, "-f",
+                                  chart + "/ci/trial.yaml", "--kube-version", "1.36.0"};
+    for (const auto& value : values) args.insert(args.end(), {"--set", value});
+    const Ran ran = run(std::move(args));
+    EXPECT_EQ(ran.code, 0) << ran.output;
+    const std::string file = folder_.path() + "/rendered.yaml";
+    // Helm's notes about symbolic links in the chart precede the first document.
+    std::ofstream(file) << ran.output.substr(std::min(ran.output.find("---\n"), ran.output.size()));
+    std::vector<Json> out;
+    for (const auto& object : objects_of(file)) out.push_back(object.document.content);
+    return out;
+  }
+  /// The pod template of the agent.
+  Json agent(const std::vector<std::string>& values) {
+    for (const Json& document : rendered(values)) {
+      if (document["kind"].string() == "DaemonSet") return document["spec"]["template"];
+    }
+    ADD_FAILURE() << "no agent";
+    return {};
+  }
+  /// The names of the definitions.
+  std::set<std::string> kinds(const std::vector<std::string>& values) {
+    std::set<std::string> out;
+    for (const Json& document : rendered(values)) {
+      if (document["kind"].string() == "CustomResourceDefinition") out.insert(kube::name_of(document));
+    }
+    return out;
+  }
+
+ private:
+  testing::TempDir folder_;
+};
+
+bool has_argument(const Json& pod, const char* argument) {
+  const auto& args = pod.path("spec.containers").items().at(0)["args"].items();
+  return std::ranges::any_of(args, [&](const Json& one) { return one.string() == argument; });
+}
+
+// Orders to save by files and signals need the volumes and the processes of pods.
+TEST_F(ChartValues, TheAgentReachesVolumesAndProcessesOnlyWhereItIsAskedTo) {
+  const Json none = agent({}), files = agent({"agent.checkpoints.files=true"}),
+             signals = agent({"agent.checkpoints.signals=true"});
+  EXPECT_TRUE(none["spec"]["hostPID"].is_null());
+  EXPECT_TRUE(none["spec"]["securityContext"]["runAsNonRoot"].boolean());
+  EXPECT_FALSE(has_argument(none, "--set=proc=/proc"));
+  EXPECT_TRUE(has_argument(files, "--set=kubelet-pods=/var/lib/kubelet/pods"));
+  EXPECT_NE(files.dump().find(R"("mountPropagation":"HostToContainer")"), std::string::npos);
+  EXPECT_TRUE(files["spec"]["hostPID"].is_null());
+  EXPECT_FALSE(files["spec"]["securityContext"]["runAsNonRoot"].boolean());
+  EXPECT_TRUE(has_argument(signals, "--set=proc=/proc"));
+  EXPECT_TRUE(signals["spec"]["hostPID"].boolean());
+  const Json& added = signals.path("spec.containers").items().at(0)["securityContext"]["capabilities"]["add"];
+  ASSERT_EQ(added.size(), 1u);
+  EXPECT_EQ(added.at(0).string(), "KILL");
+}
+
+TEST_F(ChartValues, KindsOfNodeOverlaysAndCapacityBuffersAreInstalledOnRequest) {
+  const auto plain = kinds({}), more = kinds({"crds.readSide={capacity}"});
+  for (const char* kind : {"nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"}) {
+    EXPECT_FALSE(plain.contains(kind)) << kind;
+    EXPECT_TRUE(more.contains(kind)) << kind;
+  }
+}
+
+// Services and controllers are read only where pods are spread by default with DoNotSchedule.
+TEST_F(ChartValues, TheAutoscalerReadsServicesOnlyForAHardDefaultSpread) {
+  const auto reads = [&](const std::vector<std::string>& values) {
+    for (const Json& document : rendered(values)) {
+      if (document["kind"].string() == "ClusterRole" && kube::name_of(document).ends_with("-autoscaler"))
+        return document.dump().find("replicationcontrollers") != std::string::npos;
+    }
+    return false;
+  };
+  const std::string observe = "services.autoscaler.settings.observe=cluster";
+  EXPECT_FALSE(reads({observe}));
+  EXPECT_TRUE(
+      reads({observe, "services.autoscaler.settings.default-spread=topology.kubernetes.io/zone:1:DoNotSchedule"}));
+}
+
+}  // namespace chart_values_k8s_test
+}  // namespace qm::deploy
