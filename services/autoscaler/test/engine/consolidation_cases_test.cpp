@@ -138,6 +138,50 @@ TEST(Consolidation, AChangeBeforeTheValidationStopsIt) {
   EXPECT_EQ(sim.tables().consolidations.size(), 0U);
 }
 
+// A node that expires while its consolidation is validated is replaced once, for that reason alone.
+TEST(Consolidation, ANodeThatIsDisruptedForAnotherReasonEndsIt) {
+  ClusterSim sim;
+  sim.pool.instance_types = {"g1", "g4"};
+  sim.add_pod("serve", sim.add_node("g4"), 1000, 1);
+  sim.start();
+  while (sim.tables().consolidations.size() == 0) sim.run(5s, 1s);
+  const ClaimName name("p-n1");
+  Claim claim = *sim.tables().claims.find(name);
+  claim.life.expire_after = sim.script.now() - claim.requested;
+  sim.script.engine().mutable_tables().claims.restore(name, claim);
+  sim.run(20s, 1s);
+  const Claim& expired = *sim.tables().claims.find(name);
+  EXPECT_EQ(expired.life.disruption, "Expired");
+  EXPECT_EQ(sim.tables().consolidations.size(), 0U);
+  EXPECT_EQ(sim.launches, 1);
+  ASSERT_EQ(sim.booting.size(), 1U);
+  EXPECT_EQ(expired.life.replaced_by, sim.booting.begin()->first);
+  sim.run(5min);
+  EXPECT_EQ(sim.count("drain n1"), 1);
+  EXPECT_EQ(sim.count("terminate n1"), 1);
+}
+
+// The scale-down of groups removes these nodes, by the flags of Cluster Autoscaler.
+TEST(Consolidation, NodesOfAGroupAreNotConsolidated) {
+  ClusterSim sim;
+  sim.pool.budgets = {{"100%", {}, {}, {}}};
+  sim.pool.group = "asg";
+  half_full(sim, 3);
+  sim.run(1h, 30s);
+  EXPECT_EQ(sim.count("drain"), 0);
+}
+
+// What cannot be planned is not moved, and nothing is moved next to it.
+TEST(Consolidation, APodWhoseConstraintsCannotBeReadKeepsItsNode) {
+  ClusterSim sim;
+  sim.pool.budgets = {{"100%", {}, {}, {}}};
+  half_full(sim, 2);
+  for (auto& [name, pod] : sim.pods) pod.readable = false;
+  sim.publish();
+  sim.run(1h, 30s);
+  EXPECT_EQ(sim.count("drain"), 0);
+}
+
 /// A gang that trains on one GPU of a large node.
 void training(ClusterSim& sim, bool saves) {
   sim.pool.instance_types = {"g1", "g4"};

@@ -23,6 +23,7 @@ struct ClusterSim {
     std::string node;  ///< empty = pending
     Instant started{};
     bool must_stay = false;  ///< do-not-disrupt
+    bool readable = true;    ///< its constraints
     int moves = 0;
   };
   struct Node {
@@ -141,9 +142,10 @@ struct ClusterSim {
       for (const auto& [uid, pod] : pods) {
         if (pod.node != name) continue;
         ++update.pods;
+        details.details.serves |= pod.serves;
         NodePod one;
         one.name = "team/" + uid;
-        one.rules = kube_rules::text_of(kube_rules::template_of(pod.like, Namespace("team")));
+        if (pod.readable) one.rules = kube_rules::text_of(kube_rules::template_of(pod.like, Namespace("team")));
         one.gpu = pod.like.shape.gpu;
         one.controller = pod.serves ? "ReplicaSet" : "Job";
         one.started = pod.started;

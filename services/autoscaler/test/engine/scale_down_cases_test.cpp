@@ -1,4 +1,5 @@
 // Scale-down of node groups by their utilization: the engine's part. Which nodes are not needed, the library decides.
+#include "qm/autoscaler/disrupt/disrupt.hpp"
 #include "test/engine/script.hpp"
 #include "test/scale_down/fleet.hpp"
 
@@ -149,6 +150,26 @@ TEST_F(ScaleDownCases, EmptyNodesOfAGroupGoByTheSameRules) {
   }
   EXPECT_EQ(after(599s), "");
   EXPECT_EQ(after(1s), "drain n1 Empty; drain n2 Empty");
+}
+
+// Its pods would move twice.
+TEST_F(ScaleDownCases, ANodeThatIsConsolidatedIsNoDestination) {
+  group(2);
+  run("pool q types=g1");
+  run("cloud i-3 pool=q type=g1 node=n3");
+  node(3, 1);
+  pod(1, 1000);
+  pod(2, 15'500);
+  pod(3, 1000);
+  Claim claim = *script_.engine().tables().claims.find(ClaimName("i-3"));
+  claim.life.disruption = kUnderutilized;
+  script_.engine().mutable_tables().claims.restore(ClaimName("i-3"), claim);
+  EXPECT_EQ(after(600s), "");
+  EXPECT_NE(explanation().find("node n1 is needed: pod a/1 fits no other node"), std::string::npos) << explanation();
+  claim.life.disruption.clear();
+  script_.engine().mutable_tables().claims.restore(ClaimName("i-3"), claim);
+  EXPECT_EQ(after(1s), "");
+  EXPECT_EQ(after(600s), "drain n1 ScaleDown");
 }
 
 // A rebalance of zones launches first: the instance that leaves is neither removed again nor a destination.

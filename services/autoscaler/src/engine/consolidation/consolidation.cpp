@@ -29,11 +29,15 @@ bool Consolidation::acts() const {
   return std::ranges::any_of(tables_.pools, [](const auto& entry) { return entry.second.consolidate_underutilized; });
 }
 
+std::vector<std::string> Consolidation::keys() const {
+  std::vector<std::string> out;
+  for (const auto& [key, row] : tables_.consolidations) out.push_back(key);
+  return out;
+}
+
 void Consolidation::follow() {
   keep_held();
-  std::vector<std::string> keys;
-  for (const auto& [key, row] : tables_.consolidations) keys.push_back(key);
-  for (const auto& key : keys) step(key);
+  for (const auto& key : keys()) step(key);
 }
 
 // A pod that must not be disrupted was bound before the drain was seen.
@@ -245,6 +249,10 @@ void Consolidation::give_up(const std::string& key, const std::string& why) {
 }
 
 void Consolidation::search() {
+  // A disruption of this step may have taken a node.
+  for (const auto& key : keys()) {
+    if (const std::string why = broken(*tables_.consolidations.find(key)); !why.empty()) give_up(key, why);
+  }
   if (!acts() || tables_.consolidations.size() > 0) return;
   const ConsolidationCheck* last = tables_.consolidation_checks.find(kLast);
   if (last != nullptr && state_.now < last->at + options_.consolidation_period)

@@ -42,6 +42,7 @@ class Consolidation {
  private:
   using Phase = ConsolidationRow::Phase;
   [[nodiscard]] bool acts() const;
+  [[nodiscard]] std::vector<std::string> keys() const;
   void keep_held();
   void step(const std::string& key);
   [[nodiscard]] std::string broken(const ConsolidationRow& row) const;
