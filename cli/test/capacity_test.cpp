@@ -56,7 +56,7 @@ TEST(Capacity, WhyPrintsDemandBoundAndCandidatesWithNumbers) {
   EXPECT_EQ(ran.code, kDone) << ran.err;
   EXPECT_EQ(suite.state.capacity_request.name(), "vision/train");
   EXPECT_EQ(suite.state.capacity_request.candidates(), 7);
-  EXPECT_THAT(ran.out, HasSubstr("vision/train (priority 5, pending for 1m30s)\n"));
+  EXPECT_THAT(ran.out, HasSubstr("vision/train (priority 5, pending for 90s)\n"));
   EXPECT_THAT(ran.out, HasSubstr("4 x main: 8 GPUs, 1.5 CPUs, 64Gi memory each"));
   EXPECT_THAT(ran.out, HasSubstr("1 of 4 pods fit running nodes in zone za"));
   EXPECT_THAT(ran.out, HasSubstr("no launch from these candidates costs less than 90.00 USD/h (by nvidia.com/gpu)"));

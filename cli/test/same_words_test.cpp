@@ -211,6 +211,8 @@ const std::set<std::size_t> kNoTable = {
     Verb(PoolVerb{}).index(),        // texts and amounts of manifests
     Verb(LintVerb{}).index(),        // findings, with the texts of the JSON
     Verb(ScaleFilesVerb{}).index(),  // as scale eval
+    Verb(CapacityVerb{}).index(),    // decisions and plans, with the texts and sums of the JSON
+    Verb(HistoryVerb{}).index(),     // the same
 };
 
 /// "GPU-MODEL" -> "gpuModel".

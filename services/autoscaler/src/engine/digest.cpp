@@ -4,6 +4,9 @@
 #include "replicas/digest.hpp"
 #include "tables.hpp"
 
+#include <concepts>
+#include <type_traits>
+
 namespace qm::autoscaler {
 namespace {
 
@@ -32,7 +35,9 @@ class Folder {
   void add(Instant t) { digest_.add(micros(t)); }
   void add(Duration d) { digest_.add(static_cast<std::int64_t>(d.count())); }
   void add(const std::optional<Instant>& t) { digest_.add(t ? micros(*t) : std::int64_t{-1}); }
-  void add(Market m) { digest_.add(static_cast<std::int64_t>(m)); }
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void add(Enum value) { digest_.add(static_cast<std::int64_t>(value)); }
   void add(const AttemptId& id) { all(id.uid, id.attempt); }
   template <class A, class B>
   void add(const std::pair<A, B>& pair) {
@@ -44,20 +49,18 @@ class Folder {
     for (const auto& item : list) add(item);
   }
   void add(const std::optional<Duration>& d) { add(d ? std::optional(std::int64_t{d->count()}) : std::nullopt); }
-  void add(const std::optional<std::int64_t>& n) { all(n.has_value() ? 1 : 0, n.value_or(0)); }
-  void add(const std::optional<std::int32_t>& n) { all(n.has_value() ? 1 : 0, n.value_or(0)); }
+  template <std::integral Number>
+  void add(const std::optional<Number>& n) {
+    all(n.has_value() ? 1 : 0, n.value_or(0));
+  }
   void add(const Requirement& r) { all(r.key, r.complement, r.values, r.gte, r.lte, r.min_values); }
-  template <class Number>
-  void add(const std::map<std::string, Number>& amounts) {
-    digest_.add(static_cast<std::int64_t>(amounts.size()));
-    for (const auto& [name, amount] : amounts) all(name, amount);
+  template <class Value>
+  void add(const std::map<std::string, Value>& values) {
+    digest_.add(static_cast<std::int64_t>(values.size()));
+    for (const auto& [name, value] : values) all(name, value);
   }
   void add(const Budget& b) { all(b.nodes, b.schedule, b.duration, b.reasons); }
   void add(const Taint& t) { all(t.key, t.value, t.effect); }
-  void add(const Labels& labels) {
-    digest_.add(static_cast<std::int64_t>(labels.size()));
-    for (const auto& [key, value] : labels) all(key, value);
-  }
   void add(const Pool& p) {
     all(p.name, p.weight, p.instance_types, p.markets, p.zones, p.labels, p.taints, p.limit_gpus, p.limit_cpu_milli,
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
@@ -81,7 +84,6 @@ class Folder {
     all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_requested,
         n.drain_confirmed, n.drain_reason, n.taken_at, n.notice, n.risk_since);
   }
-  void add(NoticeKind kind) { digest_.add(static_cast<std::int64_t>(kind)); }
   void add(const AttemptRow& a) { all(a.nodes, a.since); }
   void add(const CheckpointTerms& t) { all(t.interval, t.steps, t.quorum, t.expected, t.uri); }
   void add(const WorkloadRow& w) {

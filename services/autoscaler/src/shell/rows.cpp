@@ -272,23 +272,6 @@ std::string bytes(const SaveRow& s) {
   row.set_until_us(micros(s.until));
   return wire::encode(row);
 }
-std::string bytes(const NodeDetails& details) { return wire::encode(message(details)); }
-std::string bytes(const Buffer& buffer) { return wire::encode(message(buffer)); }
-std::string bytes(const Overlay& overlay) { return wire::encode(message(overlay)); }
-std::string bytes(const LaunchFault& f) {
-  st::LaunchFault row;
-  row.set_count(f.count);
-  row.set_reason(f.reason);
-  row.set_until_us(micros(f.until));
-  return wire::encode(row);
-}
-std::string bytes(const DriftBackOff& b) {
-  st::DriftBackOff row;
-  row.set_failures(b.failures);
-  row.set_until_us(micros(b.until));
-  row.set_reason(b.reason);
-  return wire::encode(row);
-}
 std::string bytes(const PodSet& set) { return wire::encode(wire::to_pb(set)); }
 std::string bytes(const PriceRow& p) {
   st::Price row;

@@ -294,10 +294,10 @@ TEST(WhatIf, APriceChangeReplansPendingDemand) {
     tick 60
     -- refused, and while it is pending the price of another type falls below
     ice p-00001 | price a8 za 20
+    => price a8 za 20.00
     => claim p-00001 Failed
     => launch p-00002 a8 spot za
     => promise w/1 by=300 p-00002
-    => price a8 za 20.00
   )");
 }
 

@@ -73,12 +73,12 @@ TEST(History, TheSecondJobUsesTheNodeOfTheFirst) {
 TEST(History, APriceANodePoolAvailabilityAndDemandChangeTheBill) {
   const auto history = history_of({job("w", 2, 8, 0s, 1h)}, 3h, {pool_of({"a8", "h8"})});
   const Bill present = bill(history);
-  HistoryChange dearer;
-  dearer.what_if.prices = {{"a8", std::nullopt, "", std::nullopt, 5000}};
-  EXPECT_NEAR(usd(bill(history, dearer)), usd(present) * 90 / 40, 0.5) << "h8 is cheaper now";
+  HistoryChange expensive;
+  expensive.what_if.prices = {{"a8", std::nullopt, "", std::nullopt, 5000}};
+  EXPECT_NEAR(usd(bill(history, expensive)), usd(present) * 90 / 40, 0.5) << "h8 is cheaper now";
   HistoryChange out;
   out.what_if.availability = {{"a8", std::nullopt, "", false}};
-  EXPECT_EQ(bill(history, out).cost, bill(history, dearer).cost);
+  EXPECT_EQ(bill(history, out).cost, bill(history, expensive).cost);
   HistoryChange limit;
   limit.what_if.pools = {pool_of({"a8", "h8"})};
   limit.what_if.pools[0].limit_gpus = 8;
@@ -147,7 +147,7 @@ TEST(History, AllJobsOfAMixedDayRun) {
   EXPECT_EQ(b.finished, 300);
   EXPECT_EQ(b.evictions, 0);
   EXPECT_LE(b.used_gpu_seconds, b.gpu_seconds);
-  EXPECT_LE(b.longest_wait, 10min);
+  EXPECT_LE(b.longest_wait, 12min);  // three boots
 }
 
 }  // namespace history_cases_test

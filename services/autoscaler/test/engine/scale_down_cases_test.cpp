@@ -130,7 +130,7 @@ TEST_F(ScaleDownCases, OneNodeWithPodsIsDrainedAtATime) {
   EXPECT_NE(explanation().find("node n2 is not needed and stays: 1 nodes are removed already"), std::string::npos)
       << explanation();
   EXPECT_EQ(run("node n1 i-1 cordoned"), "terminate i-1 i-1 in asg; group asg 2");
-  EXPECT_EQ(stopped(1), "drain n2 ScaleDown");
+  EXPECT_EQ(stopped(1), "claim i-1 Gone i-1 stopped=1; drain n2 ScaleDown");
 }
 
 TEST_F(ScaleDownCases, TheMinimumOfTheGroupIsKept) {
@@ -200,7 +200,7 @@ TEST_F(Delays, AfterARemovalNothingIsRemovedForATime) {
   pod(3, 9000);
   EXPECT_EQ(after(600s), "drain n1 ScaleDown");
   EXPECT_EQ(run("node n1 i-1 cordoned"), "terminate i-1 i-1 in asg; group asg 2");
-  EXPECT_EQ(stopped(1), "");
+  EXPECT_EQ(stopped(1), "claim i-1 Gone i-1 stopped=1");
   EXPECT_EQ(after(299s), "");
   EXPECT_EQ(after(1s), "drain n2 ScaleDown");
 }

@@ -1,7 +1,7 @@
 // NodeOverlays and CapacityBuffers as objects of the API server.
 #include "qm/autoscaler/capacity_objects.hpp"
 
-#include "qm/autoscaler/node_watch.hpp"
+#include "qm/autoscaler/nodes/node_watch.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What the API server gets for the decisions of the engine: status of NodeClaims, taints and labels of nodes, evictions.
-#include "qm/autoscaler/node_lifecycle.hpp"
+#include "qm/autoscaler/nodes/node_lifecycle.hpp"
 
 #include "qm/autoscaler/shell.hpp"
 #include "qm/http/http.hpp"
@@ -119,7 +119,8 @@ class Lifecycle : public ::testing::Test {
                    return options;
                  }()};
   ClaimName claim_;
-  NodeLifecycle lifecycle_{client_, [this](const auto& use) { use(engine_); }, clock_, {true, 1s, 0s}};
+  NodeLifecycle lifecycle_{
+      client_, [this](const auto& use) { use(engine_); }, clock_, {.period = 1s, .drain_period = 0s}};
 };
 
 TEST(NodeClaim, HasTheLifeOfItsNode) {
@@ -180,7 +181,7 @@ TEST_F(Lifecycle, TimesOfTransitionsSurviveARestart) {
   const std::string path = "/apis/karpenter.sh/v1/nodeclaims/" + claim_.value();
   const Json before = api_.objects.at(path)["status"]["conditions"];
   clock_.advance(1h);
-  NodeLifecycle again{client_, [this](const auto& use) { use(engine_); }, clock_, {true, 1s, 0s}};
+  NodeLifecycle again{client_, [this](const auto& use) { use(engine_); }, clock_, {.period = 1s, .drain_period = 0s}};
   pool_.lifecycle.template_hash = "b";
   step({PoolsApplied{{pool_}}});
   again.pass();

@@ -13,7 +13,7 @@ namespace node_pods_test {
 
 NodePod of(const char* text) { return node_pod_of(*Json::parse(text)); }
 
-TEST(NodePods, APodHasItsRequestsAndTheControllerThatCreatesItAnew) {
+TEST(NodePods, APodHasItsRequestsAndTheControllerThatCreatesItAgain) {
   const auto pod = of(R"({"metadata":{"name":"web-1","namespace":"shop","labels":{"app":"web"},
       "ownerReferences":[{"kind":"ReplicaSet","controller":true,"name":"web"}]},
       "spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1500m","memory":"1Gi","nvidia.com/gpu":"2"}}}],

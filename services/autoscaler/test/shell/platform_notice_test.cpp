@@ -1,5 +1,5 @@
 // Notices that other programs of a platform write on a Node, such as GKE's termination handler.
-#include "qm/autoscaler/node_watch.hpp"
+#include "qm/autoscaler/nodes/node_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
 
 #include <gtest/gtest.h>

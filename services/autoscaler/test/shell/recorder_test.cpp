@@ -141,10 +141,10 @@ TEST_F(Journal, AWorkloadHasItsShapeArrivalAndRunTime) {
   ASSERT_EQ(history.changes.size(), 1U);
   const Bill bill = recorder_.bill();
   EXPECT_EQ(bill.launches, 1);
-  EXPECT_EQ(bill.gpu_seconds, 8 * 69 * 60);
+  EXPECT_EQ(bill.gpu_seconds, 8 * 65 * 60);  // boot, run time, and consolidateAfter
   EXPECT_EQ(bill.used_gpu_seconds, 8 * 3600);
   EXPECT_EQ(bill.waited, 5min);
-  EXPECT_NEAR(usd(bill.cost), price_of("p5.48xlarge") * 69 / 60, 0.01);
+  EXPECT_NEAR(usd(bill.cost), price_of("p5.48xlarge") * 65 / 60, 0.01);
 }
 
 TEST_F(Journal, ASecondReplayOfTheInputsIsIdenticalAndAChangeHasItsPrice) {

@@ -1,6 +1,6 @@
 // NodePools of manifests, unchanged, over weeks of virtual time: which nodes expire, drift and are held.
 #include "qm/autoscaler/budgets/budgets.hpp"
-#include "qm/autoscaler/node_lifecycle.hpp"
+#include "qm/autoscaler/nodes/node_lifecycle.hpp"
 #include "test/shell/reference_pools.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 // NodePools of manifests through the engine, with the real catalog: the fixture of several tests.
-#include "qm/autoscaler/node_watch.hpp"
+#include "qm/autoscaler/nodes/node_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/testing/manifests.hpp"

@@ -2,7 +2,7 @@
 #include "qm/autoscaler/buffer.hpp"
 #include "qm/autoscaler/checkpoint/order.hpp"
 #include "qm/autoscaler/gang_launch/reservations.hpp"
-#include "qm/autoscaler/node_details.hpp"
+#include "qm/autoscaler/nodes/node_details.hpp"
 #include "qm/autoscaler/pool.hpp"
 #include "qm/autoscaler/provisioning.hpp"
 #include "qm/autoscaler/replica_scaling.hpp"
@@ -232,12 +232,11 @@ struct DaemonSetsUpdated {
   std::vector<PodSet> sets;
 };
 
-using Command =
-    std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated, AssignmentUpdated,
-                 WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated, LaunchEnded, TerminateEnded,
-                 GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated, InstanceNoticeUpdated,
-                 NodeDetailsUpdated, BuffersApplied, OverlaysApplied, ScalerUpdated, ScalersListed, ReplicasObserved,
-                 ReplicasChanged, GroupsListed, OfferingsRefused, NodePodsUpdated, ReservationsListed,
-                 ProvisioningApplied>;
+using Command = std::variant<Tick, PoolsApplied, DemandUpdated, InstancesListed, SpotPricesUpdated, NodeUpdated,
+                             AssignmentUpdated, WorkloadUpdated, SpotNoticeUpdated, AckUpdated, HealthUpdated,
+                             LaunchEnded, TerminateEnded, GroupRefused, OwnersUpdated, SaveRequested, DaemonSetsUpdated,
+                             InstanceNoticeUpdated, NodeDetailsUpdated, BuffersApplied, OverlaysApplied, ScalerUpdated,
+                             ScalersListed, ReplicasObserved, ReplicasChanged, GroupsListed, OfferingsRefused,
+                             NodePodsUpdated, ReservationsListed, ProvisioningApplied>;
 
 }  // namespace qm::autoscaler

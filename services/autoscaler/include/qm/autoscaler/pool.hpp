@@ -1,6 +1,6 @@
 #pragma once
 #include "qm/autoscaler/budgets/budgets.hpp"
-#include "qm/autoscaler/node_details.hpp"
+#include "qm/autoscaler/nodes/node_details.hpp"
 #include "qm/autoscaler/requirements/requirement.hpp"
 #include "qm/autoscaler/scale_down/rows.hpp"
 #include "qm/model/money.hpp"

@@ -2,6 +2,7 @@
 #include "qm/autoscaler/checkpoint/interval.hpp"
 #include "qm/autoscaler/checkpoint/order.hpp"
 #include "qm/autoscaler/commands.hpp"
+#include "qm/autoscaler/consolidate/rows.hpp"
 #include "qm/autoscaler/gang_launch/capacity_memory.hpp"
 #include "qm/autoscaler/gang_launch/reservations.hpp"
 #include "qm/base/table.hpp"
@@ -191,26 +192,6 @@ struct HookWait {
   Instant answered{};      ///< the last heartbeat
   bool continued = false;  ///< the instance goes on
   friend auto operator<=>(const HookWait&, const HookWait&) = default;
-};
-
-/// A consolidation of nodes in use that is being executed.
-struct ConsolidationRow {
-  enum class Phase {
-    kValidating,  ///< planned; it is planned again before anything is done
-    kLaunching,   ///< the replacements start
-    kSaving,      ///< the replacements are ready; the gangs on the nodes save
-  };
-  Phase phase = Phase::kValidating;
-  Instant since{};                              ///< of the phase
-  std::vector<ClaimName> claims, replacements;  ///< to remove, and launched for their pods
-  std::string reason;                           ///< what it saves
-  friend auto operator<=>(const ConsolidationRow&, const ConsolidationRow&) = default;
-};
-/// The last search for a consolidation. An equal problem is not searched again.
-struct ConsolidationCheck {
-  Instant at{};
-  std::uint64_t digest = 0;  ///< of the problem
-  friend auto operator<=>(const ConsolidationCheck&, const ConsolidationCheck&) = default;
 };
 
 /// The complete state of the engine.

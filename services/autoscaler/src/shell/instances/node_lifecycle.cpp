@@ -1,7 +1,7 @@
-#include "qm/autoscaler/node_lifecycle.hpp"
+#include "qm/autoscaler/nodes/node_lifecycle.hpp"
 
 #include "observed.hpp"
-#include "qm/autoscaler/node_watch.hpp"
+#include "qm/autoscaler/nodes/node_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/model/pod_owner.hpp"

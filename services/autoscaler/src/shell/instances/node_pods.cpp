@@ -1,7 +1,7 @@
 // Pods and nodes as consolidation and the scale-down of node groups need them.
 #include "instances/node_pods.hpp"
 
-#include "qm/autoscaler/node_watch.hpp"
+#include "qm/autoscaler/nodes/node_watch.hpp"
 #include "qm/autoscaler/scale_down/scale_down.hpp"
 #include "qm/config/needs.hpp"
 #include "qm/kube/client.hpp"

@@ -1,4 +1,4 @@
-#include "qm/autoscaler/node_watch.hpp"
+#include "qm/autoscaler/nodes/node_watch.hpp"
 
 #include "instances/node_pods.hpp"
 #include "instances/node_pods_rows.hpp"

@@ -70,8 +70,8 @@ struct Need {
 /// Levels that cover the quantile of the history at the lowest price found.
 ///
 /// Each band of each shape is a choice of its own: a higher level covers more arrivals, and costs for the time in
-/// the band. The steps of the concave hull of this trade are taken by arrivals covered per dollar until the quantile
-/// is reached, so the price exceeds the bound by less than one step.
+/// the band. The steps of the concave hull of this trade are taken by arrivals covered per dollar, until the quantile
+/// is reached. So the price exceeds the bound by less than one step.
 ///
 /// Order    ties by shape, then band. Equal results on every IEEE machine.
 /// Fails    kInvalid with the field: a quantile or price out of range, changes not in order, or no boot time.

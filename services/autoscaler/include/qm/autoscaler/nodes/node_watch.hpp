@@ -1,6 +1,6 @@
 #pragma once
 #include "qm/autoscaler/metrics/karpenter_metrics.hpp"
-#include "qm/autoscaler/node_details.hpp"
+#include "qm/autoscaler/nodes/node_details.hpp"
 #include "qm/autoscaler/nodes/node_pods.hpp"
 #include "qm/autoscaler/tables.hpp"
 #include "qm/kube/client.hpp"
