@@ -99,7 +99,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
                                [&look] { look->poke(); },
                                chosen.groups,
                                chosen.groups.by_priority() ? &priorities : nullptr,
-                               keys ? &groups : nullptr});
+                               keys ? &groups : nullptr,
+                               autoscaler::engine_options(chosen).needs_node_pods()});
   autoscaler::CloudWatchOptions look_options;
   look_options.shard = settings.shard;
   look_options.ask = keys.has_value();

@@ -131,6 +131,18 @@ std::optional<PodTemplate> template_of(std::string_view text) {
   return out;
 }
 
+PodTemplate template_of(const PodSet& set, const Namespace& ns) {
+  PodTemplate out = template_of(set.rules).value_or(PodTemplate{});
+  out.ns = ns;
+  out.rules.node_selector = set.shape.node_selector;
+  out.rules.tolerations = set.shape.tolerations;
+  out.rules.requests = set.shape.extended;
+  out.rules.requests["cpu"] = set.shape.cpu_milli;
+  out.rules.requests["memory"] = set.shape.memory_bytes;
+  if (set.shape.gpu.whole > 0) out.rules.requests[std::string(words::kGpuResource)] = set.shape.gpu.whole;
+  return out;
+}
+
 bool names_own_claims(std::string_view text) { return format_of(text) == kWithOwnClaims; }
 
 bool names_claims(std::string_view text) { return format_of(text) == kWithClaims || names_own_claims(text); }

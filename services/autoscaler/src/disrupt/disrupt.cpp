@@ -207,6 +207,16 @@ DisruptionDecision decide_disruptions(const DisruptionProblem& problem, const Ne
   return Pass(problem, next).run();
 }
 
+std::map<std::string, std::int64_t> disruptions_left(const DisruptionProblem& problem, DisruptionReason reason,
+                                                     const NextHit& next) {
+  std::map<std::string, std::int64_t> out;
+  for (const auto& [name, counts] : count_pools(problem)) {
+    const auto allowed = allowed_disruptions(counts.pool->budgets, reason, counts.nodes, problem.now, next);
+    out[name] = std::max<std::int64_t>(allowed.nodes - counts.disrupted, 0);
+  }
+  return out;
+}
+
 std::string broken_rule(const DisruptionProblem& problem, const DisruptionDecision& decision, const NextHit& next) {
   std::map<std::string, PoolCounts> pools = count_pools(problem);
   std::vector<bool> seen(problem.nodes.size(), false);

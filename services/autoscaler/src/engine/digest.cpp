@@ -1,5 +1,6 @@
 #include "qm/base/digest.hpp"
 
+#include "consolidation/digest.hpp"
 #include "replicas/digest.hpp"
 #include "tables.hpp"
 
@@ -65,8 +66,9 @@ class Folder {
         p.limit_memory_bytes, p.consolidate_empty, p.consolidate_after, p.group, p.node_class, p.not_zones, p.rules,
         p.limit_nodes, p.replicas, p.other_limits, p.min_values, p.budgets, p.not_ready, p.expander_priority,
         p.node_resources, p.unready_after, p.manual, p.scale_down.utilization_milli, p.scale_down.gpu_utilization_milli,
-        number_of(p.scale_down.ignore_daemon_sets), p.reserved, p.headroom.has_value() ? 1 : 0,
-        p.headroom.value_or(HeadroomSlo{}).wait, p.headroom.value_or(HeadroomSlo{}).quantile_ppm);
+        number_of(p.scale_down.ignore_daemon_sets), p.reserved, p.consolidate_underutilized,
+        p.headroom.has_value() ? 1 : 0, p.headroom.value_or(HeadroomSlo{}).wait,
+        p.headroom.value_or(HeadroomSlo{}).quantile_ppm);
     const PoolLifecycle& l = p.lifecycle;
     all(l.startup_taints, l.annotations, l.expire_after, l.termination_grace, l.template_hash, l.images, l.subnets,
         l.security_groups);
@@ -78,7 +80,7 @@ class Folder {
     const ClaimLifecycle& l = c.life;
     all(l.template_hash, l.expire_after, l.termination_grace, l.resources, l.image, l.subnet, l.security_groups,
         l.initialized ? 1 : 0, l.drift, l.drift_message, l.drifted_since, l.disruption, l.deadline, l.replaces,
-        l.replaced_by);
+        l.replaced_by, l.consolidated, l.not_consolidated_before);
   }
   void add(const NodeRow& n) {
     all(n.known, n.since, n.ready, n.cordoned, n.broken, n.pods, n.empty_since, n.instance, n.drain_requested,
@@ -95,10 +97,13 @@ class Folder {
         d.repair_at, d.holding);
   }
   void add(const NodePods& n) {
-    all(n.labels, n.taints, n.allocatable, n.scale_down_disabled ? 1 : 0, static_cast<std::int64_t>(n.pods.size()));
-    for (const ScaleDownPod& p : n.pods)
-      all(p.name, static_cast<int>(p.kind), p.rules, p.controller, p.local_volume, p.system ? 1 : 0,
-          p.has_budget ? 1 : 0, p.blocked_by, number_of(p.safe_to_evict), p.terminating ? 1 : 0);
+    all(n.labels, n.taints, n.allocatable, n.scale_down_disabled ? 1 : 0, n.pods, n.changed);
+  }
+  void add(const NodePod& p) {
+    const GpuShape& gpu = p.gpu;
+    all(p.name, static_cast<int>(p.kind), p.rules, gpu.whole, gpu.milli, gpu.mig_profile, gpu.mig_count, gpu.models,
+        p.controller, p.started, p.stays ? 1 : 0, p.local_volume, p.system ? 1 : 0, p.budget, p.budget_allows,
+        p.blocked_by, number_of(p.safe_to_evict), p.terminating ? 1 : 0);
   }
   static int number_of(const std::optional<bool>& value) { return value ? 1 + (*value ? 1 : 0) : 0; }
   void add(const LaunchFault& f) { all(f.count, f.reason, f.until); }

@@ -28,6 +28,7 @@ void Evaluation::run() {
   parts_.gang_launches.roll_back_partial();
   parts_.drift.update();
   parts_.disruptions.follow_replacements();  // a claim without its replacement counts again
+  parts_.consolidation.follow();
   // A node that is drained is missing for the demand, and one that is terminated in the budgets: both follow at once.
   for (std::size_t before = 0, leaving = leaving_claims(); before != leaving;) {
     before = leaving;
@@ -42,6 +43,7 @@ void Evaluation::run() {
     parts_.disruptions.empty_nodes();
     leaving = leaving_claims();
   }
+  parts_.consolidation.search();
   parts_.groups.size_groups();
   parts_.replica_scaling.run();
   parts_.group_members.answer_hooks();

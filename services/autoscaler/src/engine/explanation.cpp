@@ -94,6 +94,7 @@ std::vector<std::string> Explanation::explain(Instant now, std::size_t most, con
   disruptions_.explain_held(lines, now);
   headroom_.explain_buffers(lines);
   scale_down_.explain(lines, now);
+  consolidation_.explain(lines);
   return lines;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "checkpoints/schedules.hpp"
+#include "consolidation/consolidation.hpp"
 #include "facts.hpp"
 #include "instances/disruptions.hpp"
 #include "instances/headroom.hpp"
@@ -18,7 +19,7 @@ class Explanation {
  public:
   Explanation(const State& state, const Facts& facts, const Candidates& candidates, const StaticPools& static_pools,
               const Schedules& schedules, const Disruptions& disruptions, const Headroom& headroom,
-              const ScaleDown& scale_down)
+              const ScaleDown& scale_down, const Consolidation& consolidation)
       : tables_(state.tables),
         facts_(facts),
         candidates_(candidates),
@@ -26,7 +27,8 @@ class Explanation {
         schedules_(schedules),
         disruptions_(disruptions),
         headroom_(headroom),
-        scale_down_(scale_down) {}
+        scale_down_(scale_down),
+        consolidation_(consolidation) {}
 
   /// One line for each pending gang, one for each gang with periodic checkpoints, then one for each static pool without
   /// its number of instances and each held node. With `sees`, only gangs in the namespaces for which it returns true.
@@ -48,6 +50,7 @@ class Explanation {
   const Disruptions& disruptions_;
   const Headroom& headroom_;
   const ScaleDown& scale_down_;
+  const Consolidation& consolidation_;
 };
 
 }  // namespace qm::autoscaler

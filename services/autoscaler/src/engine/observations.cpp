@@ -28,6 +28,15 @@ void put_all(Table<Key, Row>& table, const std::map<Key, Row>& rows) {
   for (const auto& [key, row] : rows) put(table, key, row);
 }
 
+/// The pods whose arrival and departure restart consolidateAfter.
+std::vector<std::string> pod_names(const NodePods& pods) {
+  std::vector<std::string> out;
+  for (const NodePod& pod : pods.pods) {
+    if (!pod.stays) out.push_back(pod.name);
+  }
+  return out;
+}
+
 }  // namespace
 
 void Observations::apply(const PoolsApplied& c) {
@@ -200,10 +209,13 @@ void Observations::apply(const TerminateEnded& c) {
 }
 
 void Observations::apply(const NodePodsUpdated& c) {
-  auto& pods = tables_.scale_down.pods;
+  auto& pods = tables_.node_pods;
   ++state_.node_pods_version;
   if (!c.gone) {
-    put(pods, c.node, c.pods);
+    const NodePods* known = pods.find(c.node);
+    NodePods row = c.pods;
+    row.changed = known != nullptr && pod_names(*known) == pod_names(row) ? known->changed : state_.now;
+    put(pods, c.node, row);
   } else if (pods.contains(c.node)) {
     pods.erase(c.node);
   }

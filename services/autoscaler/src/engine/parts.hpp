@@ -1,6 +1,7 @@
 #pragma once
 #include "checkpoints/orders.hpp"
 #include "checkpoints/schedules.hpp"
+#include "consolidation/consolidation.hpp"
 #include "explanation.hpp"
 #include "instances/disruptions.hpp"
 #include "instances/drift.hpp"
@@ -55,13 +56,15 @@ struct EngineParts {
   Groups groups{state};
   ScaleDown scale_down{state, facts, claims};
   ScaleInProtection scale_in_protection{state, facts};
+  Consolidation consolidation{state, facts, claims, offers, new_nodes, joint, orders, disruptions};
   ReplicaScaling replica_scaling{state};  ///< uses no other part, and no other part uses it
   GroupMembers group_members{state, facts, claims};
   ReservationEnds reservation_ends{state, facts, claims};
   Provisioning provisioning{state, facts, new_nodes, offers, plans};
 
   Candidates candidates{state, facts, new_nodes, offers, markets};
-  Explanation explanation{state, facts, candidates, static_pools, schedules, disruptions, headroom, scale_down};
+  Explanation explanation{state,       facts,    candidates, static_pools, schedules,
+                          disruptions, headroom, scale_down, consolidation};
 };
 
 }  // namespace qm::autoscaler

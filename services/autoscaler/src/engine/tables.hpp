@@ -17,8 +17,9 @@ void for_each_table(T& t, Fn&& fn) {
   fn(r.scalers), fn(r.targets), fn(r.readings), fn(r.histories), fn(r.decisions);
   fn(t.scaling_groups), fn(t.hook_waits);
   auto& d = t.scale_down;
-  fn(d.pods), fn(d.unneeded), fn(d.last), fn(d.protected_by_us);
-  fn(t.reservations), fn(t.provisioning);
+  fn(d.unneeded), fn(d.last), fn(d.protected_by_us);
+  fn(t.reservations), fn(t.provisioning), fn(t.node_pods);
+  fn(t.consolidations), fn(t.consolidation_checks);
   fn(t.headroom.pools), fn(t.headroom.days);
 }
 

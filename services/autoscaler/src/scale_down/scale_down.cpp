@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMostTried = 100;  // nodes with pods
 
-bool moves(const ScaleDownPod& pod) { return pod.kind == ScaleDownPod::Kind::kMoves && !pod.terminating; }
+bool moves(const NodePod& pod) { return pod.kind == NodePod::Kind::kMoves && !pod.terminating; }
 
 bool is_empty(const ScaleDownNode& node) { return std::ranges::none_of(node.view->pods, moves); }
 
@@ -33,7 +33,7 @@ class Simulation {
       put_node(node);
       stays_.push_back(node.destination);
       guests_.emplace_back();
-      for (const ScaleDownPod& pod : node.view->pods) put_pod(pod, node.name);
+      for (const NodePod& pod : node.view->pods) put_pod(pod, node.name);
     }
     for (std::size_t i = 0; i < problem.nodes.size(); ++i) indexes_[*book_.index_of(name_of(i))] = i;
   }
@@ -52,7 +52,7 @@ class Simulation {
     const bool stayed = stays_[node];
     stays_[node] = false;
     std::vector<std::pair<Pod, std::size_t>> placed;
-    for (const ScaleDownPod& pod : from.view->pods) book_.drop_pod(pod.name);
+    for (const NodePod& pod : from.view->pods) book_.drop_pod(pod.name);
     for (const Pod& pod : guests_[node]) book_.drop_pod(view_of(pod).name);
     for (const Pod& pod : pods) {
       const auto to = place(pod);
@@ -65,7 +65,7 @@ class Simulation {
     }
     if (placed.size() < pods.size()) {
       for (const auto& [pod, to] : placed) book_.drop_pod(view_of(pod).name);
-      for (const ScaleDownPod& pod : from.view->pods) put_pod(pod, from.name);
+      for (const NodePod& pod : from.view->pods) put_pod(pod, from.name);
       for (const Pod& pod : guests_[node]) put_pod(view_of(pod), from.name);
       stays_[node] = stayed;
       return std::nullopt;
@@ -89,9 +89,7 @@ class Simulation {
     std::size_t node = 0, pod = 0;
   };
   [[nodiscard]] NodeName name_of(std::size_t node) const { return NodeName(problem_.nodes[node].name); }
-  [[nodiscard]] const ScaleDownPod& view_of(const Pod& pod) const {
-    return problem_.nodes[pod.node].view->pods[pod.pod];
-  }
+  [[nodiscard]] const NodePod& view_of(const Pod& pod) const { return problem_.nodes[pod.node].view->pods[pod.pod]; }
 
   void put_node(const ScaleDownNode& node) {
     book_.put_node({NodeName(node.name), node.view->labels, node.view->taints, false, node.view->allocatable});
@@ -107,7 +105,7 @@ class Simulation {
     return known->second;
   }
 
-  void put_pod(const ScaleDownPod& pod, const std::string& node) {
+  void put_pod(const NodePod& pod, const std::string& node) {
     const auto id = book_.hold(template_of(pod.rules));
     book_.put_pod({pod.name, NodeName(node), id, pod.terminating});
     book_.release(id);
@@ -124,7 +122,7 @@ class Simulation {
   }
 
   std::optional<std::size_t> place(const Pod& pod) {
-    const ScaleDownPod& view = view_of(pod);
+    const NodePod& view = view_of(pod);
     if (view.rules.empty()) return std::nullopt;
     const auto& like = template_of(view.rules);
     const bool zonal = !like.rules.claims.empty() || !like.rules.own_claims.empty();
@@ -278,7 +276,7 @@ std::string broken_rule(const ScaleDownProblem& problem, const UnneededNodes& fo
   }
   // The requests of pods at their new places, without the other constraints.
   std::map<std::size_t, std::map<std::string, std::int64_t>> used;
-  const auto add = [&](std::size_t node, const ScaleDownPod& pod) {
+  const auto add = [&](std::size_t node, const NodePod& pod) {
     const auto like = kube_rules::template_of(pod.rules);
     if (!like) return;
     for (const auto& [resource, amount] : like->rules.requests) used[node][resource] += amount;
@@ -298,7 +296,7 @@ std::string broken_rule(const ScaleDownProblem& problem, const UnneededNodes& fo
   }
   for (const std::size_t to : destinations) {
     const ScaleDownNode& node = problem.nodes[to];
-    for (const ScaleDownPod& pod : node.view->pods) add(to, pod);
+    for (const NodePod& pod : node.view->pods) add(to, pod);
     for (const auto& [resource, amount] : used[to]) {
       const auto at = node.view->allocatable.find(resource);
       if (amount > (at == node.view->allocatable.end() ? 0 : at->second))

@@ -11,24 +11,23 @@ namespace qm::autoscaler {
 namespace {
 
 constexpr std::array<std::string_view, 3> kGpus{words::kGpuResource, "amd.com/gpu", "gpu.intel.com/i915"};
-constexpr std::string_view kMigPrefix = "nvidia.com/mig-";
 
 bool is_gpu(std::string_view resource) {
-  return std::ranges::find(kGpus, resource) != kGpus.end() || resource.starts_with(kMigPrefix);
+  return std::ranges::find(kGpus, resource) != kGpus.end() || resource.starts_with(words::kMigPrefix);
 }
 
-bool is_replicated(const ScaleDownPod& pod, const ScaleDownRules& rules) {
+bool is_replicated(const NodePod& pod, const ScaleDownRules& rules) {
   if (pod.controller.empty()) return false;
   constexpr std::array<std::string_view, 4> kBuiltIn{"ReplicaSet", "ReplicationController", "Job", "StatefulSet"};
   return !rules.skip_custom_controllers || std::ranges::find(kBuiltIn, pod.controller) != kBuiltIn.end();
 }
 
 /// Why the pod keeps its node; empty = it does not.
-std::string reason_of(const ScaleDownPod& pod, const ScaleDownRules& rules) {
-  if (pod.kind != ScaleDownPod::Kind::kMoves || pod.terminating || pod.safe_to_evict == true) return {};
+std::string reason_of(const NodePod& pod, const ScaleDownRules& rules) {
+  if (pod.kind != NodePod::Kind::kMoves || pod.terminating || pod.safe_to_evict == true) return {};
   if (pod.controller.empty()) return "has no controller that creates it again";
   if (!is_replicated(pod, rules)) return fmt::format("has the custom controller {}", pod.controller);
-  if (rules.skip_system_pods && pod.system && !pod.has_budget)
+  if (rules.skip_system_pods && pod.system && pod.budget.empty())
     return "is of kube-system, and no PodDisruptionBudget selects it";
   if (pod.safe_to_evict == false) return "has the annotation safe-to-evict \"false\"";
   if (rules.skip_local_storage && !pod.local_volume.empty())
@@ -46,11 +45,11 @@ bool has_gpus(const NodePods& node) {
 
 Utilization utilization_of(const NodePods& node, bool ignore_daemon_sets) {
   std::map<std::string, std::int64_t> used, daemons;
-  for (const ScaleDownPod& pod : node.pods) {
-    if (pod.kind == ScaleDownPod::Kind::kMirror || pod.terminating || pod.rules.empty()) continue;
+  for (const NodePod& pod : node.pods) {
+    if (pod.kind == NodePod::Kind::kMirror || pod.terminating || pod.rules.empty()) continue;
     const auto like = kube_rules::template_of(pod.rules);
     if (!like) continue;
-    const bool ignored = ignore_daemon_sets && pod.kind == ScaleDownPod::Kind::kDaemon;
+    const bool ignored = ignore_daemon_sets && pod.kind == NodePod::Kind::kDaemon;
     for (const auto& [resource, amount] : like->rules.requests) (ignored ? daemons : used)[resource] += amount;
   }
   const bool gpus = has_gpus(node);
@@ -66,7 +65,7 @@ Utilization utilization_of(const NodePods& node, bool ignore_daemon_sets) {
 }
 
 std::string blocking_pod(const NodePods& node, const ScaleDownRules& rules) {
-  for (const ScaleDownPod& pod : node.pods) {
+  for (const NodePod& pod : node.pods) {
     if (const std::string why = reason_of(pod, rules); !why.empty()) return fmt::format("pod {} {}", pod.name, why);
   }
   return {};

@@ -30,7 +30,7 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
       scaling_(client, {"scaling", options_.settings.scaling, kube::other_controllers_of("scaling")}),
       pools_(client, options_.pools),
       daemon_sets_(client),
-      nodes_(client, options_.groups.scale_down.utilization_milli > 0 || options_.groups.scale_in_protection),
+      nodes_(client, options_.node_pods),
       lifecycle_(
           client, [&host](const auto& use) { host.read([&](const service::Shell& shell) { use(engine_of(shell)); }); },
           clock, lifecycle_options(options_)),

@@ -1,4 +1,5 @@
 #include "instances/headroom_rows.hpp"
+#include "instances/node_pods_rows.hpp"
 #include "instances/scale_down_rows.hpp"
 #include "json_values.hpp"
 #include "launch/launch_codec.hpp"

@@ -96,6 +96,7 @@ Pool pool_from(const config::NodePool& from) {
   p.node_class = from.node_class;
   p.consolidate_empty = from.consolidate_after != Duration::max();
   p.consolidate_after = p.consolidate_empty ? from.consolidate_after : Duration{0};
+  p.consolidate_underutilized = p.consolidate_empty && from.consolidation_policy != "WhenEmpty";
   for (const auto& b : from.budgets) p.budgets.push_back({b.nodes, b.schedule, b.duration, b.reasons});
   for (const auto& [resource, limit] : from.limits) {
     if (resource == words::kGpuResource) p.limit_gpus = limit.units();

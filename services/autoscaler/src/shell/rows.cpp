@@ -1,8 +1,10 @@
 #include "rows.hpp"
 
 #include "event_rows.hpp"
+#include "instances/consolidation_rows.hpp"
 #include "instances/headroom_rows.hpp"
 #include "instances/lifecycle_rows.hpp"
+#include "instances/node_pods_rows.hpp"
 #include "instances/scale_down_rows.hpp"
 #include "launch/provisioning_rows.hpp"
 #include "qm/wire/encode.hpp"
@@ -53,6 +55,7 @@ st::Pool message(const Pool& p) {
   row.set_limit_memory_bytes(p.limit_memory_bytes);
   row.set_consolidate_empty(p.consolidate_empty);
   row.set_consolidate_after_us(p.consolidate_after.count());
+  row.set_consolidate_underutilized(p.consolidate_underutilized);
   row.set_group(p.group);
   row.set_node_class(p.node_class);
   for (const auto& z : p.not_zones) row.add_not_zones(z);
@@ -94,6 +97,7 @@ Pool pool_of(const st::Pool& row) {
   p.limit_memory_bytes = row.limit_memory_bytes();
   p.consolidate_empty = row.consolidate_empty();
   p.consolidate_after = Duration(row.consolidate_after_us());
+  p.consolidate_underutilized = row.consolidate_underutilized();
   p.group = row.group();
   p.node_class = row.node_class();
   p.not_zones.assign(row.not_zones().begin(), row.not_zones().end());
@@ -275,23 +279,6 @@ std::string bytes(const SaveRow& s) {
   row.set_until_us(micros(s.until));
   return wire::encode(row);
 }
-std::string bytes(const NodeDetails& details) { return wire::encode(message(details)); }
-std::string bytes(const Buffer& buffer) { return wire::encode(message(buffer)); }
-std::string bytes(const Overlay& overlay) { return wire::encode(message(overlay)); }
-std::string bytes(const LaunchFault& f) {
-  st::LaunchFault row;
-  row.set_count(f.count);
-  row.set_reason(f.reason);
-  row.set_until_us(micros(f.until));
-  return wire::encode(row);
-}
-std::string bytes(const DriftBackOff& b) {
-  st::DriftBackOff row;
-  row.set_failures(b.failures);
-  row.set_until_us(micros(b.until));
-  row.set_reason(b.reason);
-  return wire::encode(row);
-}
 std::string bytes(const PodSet& set) { return wire::encode(wire::to_pb(set)); }
 std::string bytes(const PriceRow& p) {
   st::Price row;
@@ -462,6 +449,9 @@ void append_changes(const Tables& t, std::vector<store::StateRow>& out) {
   append(t.hook_waits, "hook_wait", kValue, out);
   append_changes(t.scale_down, out);
   append_changes(t.headroom, out);
+  append(t.node_pods, "node_pods", kValue, out);
+  append(t.consolidations, "consolidation", kText, out);
+  append(t.consolidation_checks, "consolidation_check", kText, out);
 }
 
 Status restore(Tables& t, const store::StateRow& row) {
@@ -566,6 +556,9 @@ Status restore(Tables& t, const store::StateRow& row) {
   } else if (row.kind == "node_details") {
     QM_ASSIGN(const auto m, parsed<st::NodeDetails>(value, "node's details"));
     t.node_details.restore(NodeName(row.key), details_of(m));
+  } else if (row.kind == "node_pods") {
+    QM_ASSIGN(const auto m, parsed<st::NodePods>(value, "list of the pods of a node"));
+    t.node_pods.restore(NodeName(row.key), node_pods_of(m));
   } else if (row.kind == "launch_fault") {
     QM_ASSIGN(const auto m, parsed<st::LaunchFault>(value, "launch fault"));
     t.launch_faults.restore(parted(row.key), {m.count(), m.reason(), from_micros(m.until_us())});
@@ -585,9 +578,16 @@ Status restore(Tables& t, const store::StateRow& row) {
     QM_ASSIGN(const auto m, parsed<st::DriftBackOff>(value, "back-off of drift"));
     t.drift_back_offs.restore(row.key, {m.failures(), from_micros(m.until_us()), m.reason()});
   } else {
-    QM_ASSIGN(const bool of_replicas, restore(t.replicas, row));
-    QM_ASSIGN(const bool of_scale_down, of_replicas ? Result<bool>(true) : restore(t.scale_down, row));
-    QM_ASSIGN(const bool known, of_scale_down ? Result<bool>(true) : restore(t.headroom, row));
+    QM_ASSIGN(bool known, restore(t.replicas, row));
+    if (!known) {
+      QM_ASSIGN(known, restore(t.scale_down, row));
+    }
+    if (!known) {
+      QM_ASSIGN(known, restore_consolidation(t, row));
+    }
+    if (!known) {
+      QM_ASSIGN(known, restore(t.headroom, row));
+    }
     if (!known) return fail(Code::kInternal, "the state has a row of unknown kind \"{}\"", row.kind);
   }
   return {};

@@ -24,18 +24,6 @@ std::int64_t pods_of(const DemandUpdated::Item& item) {
 
 std::int32_t total(const std::vector<std::int32_t>& pods) { return std::accumulate(pods.begin(), pods.end(), 0); }
 
-kube_rules::PodTemplate template_of(const PodSet& set, const std::string& ns) {
-  auto out = kube_rules::template_of(set.rules).value_or(kube_rules::PodTemplate{});
-  out.ns = Namespace(ns);
-  out.rules.node_selector = set.shape.node_selector;
-  out.rules.tolerations = set.shape.tolerations;
-  out.rules.requests = set.shape.extended;
-  out.rules.requests["cpu"] = set.shape.cpu_milli;
-  out.rules.requests["memory"] = set.shape.memory_bytes;
-  if (set.shape.gpu.whole > 0) out.rules.requests[std::string(words::kGpuResource)] = set.shape.gpu.whole;
-  return out;
-}
-
 }  // namespace
 
 void RunningNodes::put_node(const Json& node, bool ready) {
@@ -89,7 +77,7 @@ void RunningNodes::find_room(DemandUpdated::Item& item, Planned& planned) {
   std::ranges::stable_sort(order, std::greater<>(),
                            [&](std::size_t set) { return item.pod_sets[set].shape.gpu.total_milli(); });
   for (const std::size_t i : order) {
-    const auto id = book_.hold(template_of(item.pod_sets[i], item.ns));
+    const auto id = book_.hold(kube_rules::template_of(item.pod_sets[i], Namespace(item.ns)));
     for (std::int32_t pod = 0; pod < item.pod_sets[i].count; ++pod) {
       const auto node = book_.feasible(id).first();
       if (!node) break;

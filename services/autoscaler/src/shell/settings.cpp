@@ -39,6 +39,11 @@ settings::Kind<std::string> url(const std::string& what) {
 
 }  // namespace
 
+// Where Karpenter launches instances, it consolidates nodes too.
+bool consolidates(const Settings& settings) {
+  return settings.consolidation.on && settings.cluster.driver == Driver::kEc2;
+}
+
 Options engine_options(const Settings& settings) {
   Options out;
   out.node_details = true;  // NodeWatch publishes them
@@ -50,6 +55,9 @@ Options engine_options(const Settings& settings) {
   out.provider = settings.cluster.driver != Driver::kNone;
   constexpr std::size_t kAlternatives = 19;  // EC2 suggests at least ten types for a spot request
   if (settings.cluster.driver == Driver::kEc2) out.alternatives = kAlternatives;
+  out.consolidation = consolidates(settings);
+  out.consolidation_saving = static_cast<double>(settings.consolidation.least_percent) / 100;
+  out.consolidation_horizon = settings.consolidation.horizon;
   return out;
 }
 
@@ -57,6 +65,7 @@ const settings::Table<Settings>& settings_table() {
   using namespace settings;
   constexpr auto cluster = &Settings::cluster;
   constexpr auto replicas = &Settings::replicas;
+  constexpr auto consolidation = &Settings::consolidation;
   static const auto table =
       settings::Table<Settings>{
           {"driver",
@@ -98,7 +107,15 @@ const settings::Table<Settings>& settings_table() {
           {"metrics-api-port", integer(0, 65535, "as port"), at(replicas, &ReplicaSettings::metrics_api_port),
            "Port on which custom and external metrics are served with the certificate of the process; 0: none."},
           {"metrics-api-ca", path(), at(replicas, &ReplicaSettings::metrics_api_ca),
-           "Authority of the callers of metrics-api-port, as the API server presents itself; empty: any caller."}}
+           "Authority of the callers of metrics-api-port, as the API server presents itself; empty: any caller."},
+          {"consolidation", choice<bool>({{"on", true}, {"off", false}}, "on, or off to disrupt empty nodes only"),
+           at(consolidation, &ConsolidationSettings::on),
+           "Consolidation of nodes in use, of NodePools whose consolidationPolicy is WhenEmptyOrUnderutilized."},
+          {"consolidation-saving", integer(0, 90, "percent"), at(consolidation, &ConsolidationSettings::least_percent),
+           "Part of the price of the removed nodes that replacements save at least."},
+          {"consolidation-horizon", duration(std::chrono::minutes(1)),
+           at(consolidation, &ConsolidationSettings::horizon),
+           "Time for which a saving counts against lost work and restarts."}}
           .with(node_group_settings(), &Settings::groups);
   return table;
 }

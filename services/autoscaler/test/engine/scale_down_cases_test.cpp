@@ -1,4 +1,5 @@
 // Scale-down of node groups by their utilization: the engine's part. Which nodes are not needed, the library decides.
+#include "qm/autoscaler/disrupt/disrupt.hpp"
 #include "test/engine/script.hpp"
 #include "test/scale_down/fleet.hpp"
 
@@ -34,12 +35,12 @@ class ScaleDownCases : public ::testing::Test {
     }
   }
   void node(int i, int pods) { run(fmt::format("node n{0} i-{0} pods={1}", i, pods)); }
-  void pods(int i, std::vector<ScaleDownPod> list) {
+  void pods(int i, std::vector<NodePod> list) {
     lines_ = script_.render(
         script_.step({NodePodsUpdated{NodeName(fmt::format("n{}", i)), false, node_pods(16, 0, std::move(list))}}));
     EXPECT_EQ(script_.complaint(), "");
   }
-  void pod(int i, std::int64_t milli) { pods(i, {scale_down_pod(fmt::format("a/{}", i), {.milli = milli})}); }
+  void pod(int i, std::int64_t milli) { pods(i, {node_pod(fmt::format("a/{}", i), {.milli = milli})}); }
   /// The output of a step this much later.
   std::string after(Duration time) {
     script_.advance(time);
@@ -92,7 +93,7 @@ TEST_F(ScaleDownCases, TheTimeOfANodeSurvivesARestart) {
   pod(1, 1000);
   pod(2, 12'000);
   EXPECT_EQ(script_.engine().tables().scale_down.unneeded.size(), 1U);
-  EXPECT_EQ(script_.engine().tables().scale_down.pods.size(), 2U);
+  EXPECT_EQ(script_.engine().tables().node_pods.size(), 2U);
 }
 
 TEST_F(ScaleDownCases, ANodeWithAGangStays) {
@@ -149,6 +150,26 @@ TEST_F(ScaleDownCases, EmptyNodesOfAGroupGoByTheSameRules) {
   }
   EXPECT_EQ(after(599s), "");
   EXPECT_EQ(after(1s), "drain n1 Empty; drain n2 Empty");
+}
+
+// Its pods would move twice.
+TEST_F(ScaleDownCases, ANodeThatIsConsolidatedIsNoDestination) {
+  group(2);
+  run("pool q types=g1");
+  run("cloud i-3 pool=q type=g1 node=n3");
+  node(3, 1);
+  pod(1, 1000);
+  pod(2, 15'500);
+  pod(3, 1000);
+  Claim claim = *script_.engine().tables().claims.find(ClaimName("i-3"));
+  claim.life.disruption = kUnderutilized;
+  script_.engine().mutable_tables().claims.restore(ClaimName("i-3"), claim);
+  EXPECT_EQ(after(600s), "");
+  EXPECT_NE(explanation().find("node n1 is needed: pod a/1 fits no other node"), std::string::npos) << explanation();
+  claim.life.disruption.clear();
+  script_.engine().mutable_tables().claims.restore(ClaimName("i-3"), claim);
+  EXPECT_EQ(after(1s), "");
+  EXPECT_EQ(after(600s), "drain n1 ScaleDown");
 }
 
 // A rebalance of zones launches first: the instance that leaves is neither removed again nor a destination.
@@ -232,7 +253,7 @@ TEST_F(Protection, AProtectionThatIsLostIsRequestedAgain) {
 
 TEST_F(Protection, OfAPodThatMayNotBeEvicted) {
   group(1);
-  ScaleDownPod pod = scale_down_pod("a/1", {.milli = 100});
+  NodePod pod = node_pod("a/1", {.milli = 100});
   pod.safe_to_evict = false;
   pods(1, {pod});
   EXPECT_EQ(lines_, std::vector<std::string>{"protect i-1 in asg"});

@@ -16,11 +16,11 @@ struct PodOptions {
   kube_rules::PodRules rules{};
 };
 
-inline ScaleDownPod scale_down_pod(const std::string& name, PodOptions options) {
-  ScaleDownPod out;
+inline NodePod node_pod(const std::string& name, PodOptions options) {
+  NodePod out;
   out.name = name;
   out.controller = options.controller;
-  if (options.controller == "DaemonSet") out.kind = ScaleDownPod::Kind::kDaemon;
+  if (options.controller == "DaemonSet") out.kind = NodePod::Kind::kDaemon;
   out.system = name.starts_with("kube-system/");
   auto& requests = options.rules.requests;
   if (options.milli > 0) requests["cpu"] = options.milli;
@@ -30,7 +30,7 @@ inline ScaleDownPod scale_down_pod(const std::string& name, PodOptions options) 
   return out;
 }
 
-inline NodePods node_pods(std::int64_t cores, std::int64_t gpus, std::vector<ScaleDownPod> pods, Labels labels = {}) {
+inline NodePods node_pods(std::int64_t cores, std::int64_t gpus, std::vector<NodePod> pods, Labels labels = {}) {
   NodePods out;
   out.labels = std::move(labels);
   out.allocatable = {{"cpu", cores * 1000}, {"memory", cores * 4 << 30}, {"pods", 110}};

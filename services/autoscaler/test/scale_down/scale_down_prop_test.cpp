@@ -17,12 +17,12 @@ testing::Fleet fleet_of(const std::vector<std::uint32_t>& choices) {
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const std::uint32_t c = choices[i];
     const bool gpus = c % 3 == 0;
-    std::vector<ScaleDownPod> pods;
+    std::vector<NodePod> pods;
     for (std::uint32_t p = 0; p < (c >> 2) % 4; ++p) {
       testing::PodOptions options{.milli = 100 + 300 * ((c >> (4 + p)) % 5), .gpus = gpus ? (c >> (6 + p)) % 3 : 0};
       if ((c >> (8 + p)) % 9 == 0) options.controller = "DaemonSet";
       if ((c >> (9 + p)) % 13 == 0) options.controller = "";
-      pods.push_back(testing::scale_down_pod(fmt::format("a/{}-{}", i, p), options));
+      pods.push_back(testing::node_pod(fmt::format("a/{}-{}", i, p), options));
       pods.back().terminating = (c >> (11 + p)) % 11 == 0;
     }
     auto& node = out.add(fmt::format("n{}", i), testing::node_pods(4, gpus ? 8 : 0, std::move(pods)));

@@ -14,8 +14,8 @@ namespace scale_down_test {
 
 using namespace std::chrono_literals;
 using testing::Fleet;
+using testing::node_pod;
 using testing::node_pods;
-using testing::scale_down_pod;
 
 const Instant kNow = from_micros(1'000'000'000'000);
 const std::string kHostname = "kubernetes.io/hostname";
@@ -42,37 +42,36 @@ std::string why(const ScaleDownProblem& problem, const UnneededNodes& found, con
 using Lines = std::vector<std::string>;
 
 TEST(Utilization, IsTheLargerPartOfCpuAndMemory) {
-  const NodePods node = node_pods(4, 0, {scale_down_pod("a/1", {.milli = 1000, .memory_mi = 8192})});
+  const NodePods node = node_pods(4, 0, {node_pod("a/1", {.milli = 1000, .memory_mi = 8192})});
   EXPECT_EQ(utilization_of(node, false), (Utilization{"memory", 500}));
 }
 
 TEST(Utilization, OfANodeWithGpusCountsOnlyThese) {
-  const NodePods node = node_pods(64, 8, {scale_down_pod("a/1", {.milli = 63'000, .gpus = 2})});
+  const NodePods node = node_pods(64, 8, {node_pod("a/1", {.milli = 63'000, .gpus = 2})});
   EXPECT_EQ(utilization_of(node, false), (Utilization{"nvidia.com/gpu", 250}));
 }
 
 TEST(Utilization, WithoutDaemonSetsTheirRequestsAreNoPartOfTheNode) {
-  const NodePods node = node_pods(
-      4, 0,
-      {scale_down_pod("a/1", {.milli = 1000}), scale_down_pod("a/2", {.milli = 2000, .controller = "DaemonSet"})});
+  const NodePods node =
+      node_pods(4, 0, {node_pod("a/1", {.milli = 1000}), node_pod("a/2", {.milli = 2000, .controller = "DaemonSet"})});
   EXPECT_EQ(utilization_of(node, false).milli, 750);
   EXPECT_EQ(utilization_of(node, true).milli, 500);  // 1 of 4 - 2 cores
 }
 
 TEST(Utilization, PodsThatEndAndMirrorPodsDoNotCount) {
-  auto ends = scale_down_pod("a/1", {.milli = 1000}), mirror = scale_down_pod("a/2", {.milli = 1000});
+  auto ends = node_pod("a/1", {.milli = 1000}), mirror = node_pod("a/2", {.milli = 1000});
   ends.terminating = true;
-  mirror.kind = ScaleDownPod::Kind::kMirror;
+  mirror.kind = NodePod::Kind::kMirror;
   EXPECT_EQ(utilization_of(node_pods(4, 0, {ends, mirror}), false).milli, 0);
 }
 
-std::string blocked(const std::function<void(ScaleDownPod&)>& change, const ScaleDownRules& rules = {},
+std::string blocked(const std::function<void(NodePod&)>& change, const ScaleDownRules& rules = {},
                     const std::string& name = "a/p", const std::string& controller = "ReplicaSet") {
-  ScaleDownPod pod = scale_down_pod(name, {.milli = 100, .controller = controller});
+  NodePod pod = node_pod(name, {.milli = 100, .controller = controller});
   change(pod);
   return blocking_pod(node_pods(4, 0, {pod}), rules);
 }
-const auto kAsItIs = [](ScaleDownPod&) {};
+const auto kAsItIs = [](NodePod&) {};
 
 TEST(Drainability, APodKeepsItsNodeByTheRulesOfClusterAutoscaler) {
   EXPECT_EQ(blocked(kAsItIs), "");
@@ -83,7 +82,7 @@ TEST(Drainability, APodKeepsItsNodeByTheRulesOfClusterAutoscaler) {
             "pod a/p has no controller that creates it again");
   EXPECT_EQ(blocked(kAsItIs, {}, "kube-system/p"),
             "pod kube-system/p is of kube-system, and no PodDisruptionBudget selects it");
-  EXPECT_EQ(blocked([](auto& pod) { pod.has_budget = true; }, {}, "kube-system/p"), "");
+  EXPECT_EQ(blocked([](auto& pod) { pod.budget = "a/guard"; }, {}, "kube-system/p"), "");
   EXPECT_EQ(blocked(kAsItIs, {.skip_system_pods = false}, "kube-system/p"), "");
   EXPECT_EQ(blocked([](auto& pod) { pod.safe_to_evict = false; }),
             "pod a/p has the annotation safe-to-evict \"false\"");
@@ -100,14 +99,14 @@ TEST(Drainability, SafeToEvictDecidesAlone) {
 
 TEST(Drainability, PodsThatDoNotMoveKeepNothing) {
   EXPECT_EQ(blocked(kAsItIs, {}, "a/p", "DaemonSet"), "");
-  EXPECT_EQ(blocked([](auto& pod) { pod.kind = ScaleDownPod::Kind::kMirror; }, {}, "a/p", ""), "");
+  EXPECT_EQ(blocked([](auto& pod) { pod.kind = NodePod::Kind::kMirror; }, {}, "a/p", ""), "");
   EXPECT_EQ(blocked([](auto& pod) { pod.terminating = true; }, {}, "a/p", ""), "");
 }
 
 TEST(ScaleDown, ANodeBelowTheThresholdGoesIfItsPodsFitElsewhere) {
   Fleet fleet;
-  fleet.add("n1", node_pods(4, 0, {scale_down_pod("a/1", {.milli = 1900})}));
-  fleet.add("n2", node_pods(4, 0, {scale_down_pod("a/2", {.milli = 2100})}));
+  fleet.add("n1", node_pods(4, 0, {node_pod("a/1", {.milli = 1900})}));
+  fleet.add("n2", node_pods(4, 0, {node_pod("a/2", {.milli = 2100})}));
   const auto found = find_unneeded(fleet.problem);
   EXPECT_EQ(names(fleet.problem, found), Lines{"n1 a/1>n2"});
   EXPECT_EQ(why(fleet.problem, found, "n2"), "52.5% of its cpu is requested, and the threshold is 50.0%");
@@ -115,16 +114,16 @@ TEST(ScaleDown, ANodeBelowTheThresholdGoesIfItsPodsFitElsewhere) {
 
 TEST(ScaleDown, AtTheThresholdANodeStays) {
   Fleet fleet;
-  fleet.add("n1", node_pods(4, 0, {scale_down_pod("a/1", {.milli = 2000})}));
-  fleet.add("n2", node_pods(4, 0, {scale_down_pod("a/2", {.milli = 2000})}));
+  fleet.add("n1", node_pods(4, 0, {node_pod("a/1", {.milli = 2000})}));
+  fleet.add("n2", node_pods(4, 0, {node_pod("a/2", {.milli = 2000})}));
   EXPECT_EQ(names(fleet.problem, find_unneeded(fleet.problem)), Lines{});
 }
 
 TEST(ScaleDown, ThePodsOfSeveralNodesFitTogetherOrTheNodeStays) {
   Fleet fleet;
-  fleet.add("n1", node_pods(4, 0, {scale_down_pod("a/1", {.milli = 1500})}));
-  fleet.add("n2", node_pods(4, 0, {scale_down_pod("a/2", {.milli = 1600})}));
-  fleet.add("n3", node_pods(4, 0, {scale_down_pod("a/3", {.milli = 2400})}));
+  fleet.add("n1", node_pods(4, 0, {node_pod("a/1", {.milli = 1500})}));
+  fleet.add("n2", node_pods(4, 0, {node_pod("a/2", {.milli = 1600})}));
+  fleet.add("n3", node_pods(4, 0, {node_pod("a/3", {.milli = 2400})}));
   const auto found = find_unneeded(fleet.problem);
   EXPECT_EQ(names(fleet.problem, found), Lines{"n1 a/1>n3"});
   EXPECT_EQ(why(fleet.problem, found, "n2"), "pod a/2 fits no other node");
@@ -133,9 +132,9 @@ TEST(ScaleDown, ThePodsOfSeveralNodesFitTogetherOrTheNodeStays) {
 // n1 moves to n2 (the only one with room), and then both pods move on.
 TEST(ScaleDown, APodMovesAgainWithTheNodeToWhichItMoved) {
   Fleet fleet;
-  fleet.add("n1", node_pods(4, 0, {scale_down_pod("a/1", {.milli = 100})}));
-  fleet.add("n2", node_pods(4, 0, {scale_down_pod("a/2", {.milli = 200})}));
-  fleet.add("n3", node_pods(8, 0, {scale_down_pod("a/3", {.milli = 300})}));
+  fleet.add("n1", node_pods(4, 0, {node_pod("a/1", {.milli = 100})}));
+  fleet.add("n2", node_pods(4, 0, {node_pod("a/2", {.milli = 200})}));
+  fleet.add("n3", node_pods(8, 0, {node_pod("a/3", {.milli = 300})}));
   const auto found = find_unneeded(fleet.problem);
   EXPECT_EQ(broken_rule(fleet.problem, found, {}), "");
   EXPECT_EQ(found.unneeded.size(), 2U);  // one node keeps all three pods
@@ -146,8 +145,8 @@ TEST(ScaleDown, APodMovesAgainWithTheNodeToWhichItMoved) {
 
 TEST(ScaleDown, ALaterNodeIsNotTriedWithPodsThatDoNotFitWithTheFirst) {
   Fleet fleet;
-  fleet.add("gpu", node_pods(64, 8, {scale_down_pod("a/1", {.gpus = 3})}));
-  fleet.add("gpu2", node_pods(64, 8, {scale_down_pod("a/2", {.gpus = 6})}));
+  fleet.add("gpu", node_pods(64, 8, {node_pod("a/1", {.gpus = 3})}));
+  fleet.add("gpu2", node_pods(64, 8, {node_pod("a/2", {.gpus = 6})}));
   const auto found = find_unneeded(fleet.problem);
   EXPECT_EQ(names(fleet.problem, found), Lines{});
   EXPECT_EQ(why(fleet.problem, found, "gpu"), "pod a/1 fits no other node");
@@ -161,19 +160,18 @@ TEST(ScaleDown, TheRulesOfTheSchedulerDecideWhatFits) {
   term.pods = LabelSelector{{{"app", LabelRequirement::Op::kIn, {"web"}}}};
   apart.anti_affinity = {term};
   Fleet fleet;
-  fleet.add("n1", node_pods(4, 0, {scale_down_pod("a/1", {.milli = 100, .labels = {{"app", "web"}}, .rules = apart})},
+  fleet.add("n1", node_pods(4, 0, {node_pod("a/1", {.milli = 100, .labels = {{"app", "web"}}, .rules = apart})},
                             {{kHostname, "n1"}}));
-  fleet.add("n2",
-            node_pods(4, 0, {scale_down_pod("a/2", {.milli = 3000, .labels = {{"app", "web"}}})}, {{kHostname, "n2"}}));
+  fleet.add("n2", node_pods(4, 0, {node_pod("a/2", {.milli = 3000, .labels = {{"app", "web"}}})}, {{kHostname, "n2"}}));
   EXPECT_EQ(names(fleet.problem, find_unneeded(fleet.problem)), Lines{});
-  fleet.add("n3", node_pods(4, 0, {scale_down_pod("a/3", {.milli = 3000})}, {{kHostname, "n3"}}));
+  fleet.add("n3", node_pods(4, 0, {node_pod("a/3", {.milli = 3000})}, {{kHostname, "n3"}}));
   EXPECT_EQ(names(fleet.problem, find_unneeded(fleet.problem)), Lines{"n1 a/1>n3"});
 }
 
 TEST(ScaleDown, ATaintedNodeIsNoDestination) {
   Fleet fleet;
-  fleet.add("n1", node_pods(4, 0, {scale_down_pod("a/1", {.milli = 100})}));
-  NodePods gpu = node_pods(4, 0, {scale_down_pod("a/2", {.milli = 3000})});
+  fleet.add("n1", node_pods(4, 0, {node_pod("a/1", {.milli = 100})}));
+  NodePods gpu = node_pods(4, 0, {node_pod("a/2", {.milli = 3000})});
   gpu.taints = {{"nvidia.com/gpu", "", "NoSchedule"}};
   fleet.add("n2", gpu);
   EXPECT_EQ(names(fleet.problem, find_unneeded(fleet.problem)), Lines{});
@@ -184,17 +182,17 @@ TEST(ScaleDown, APodWithAClaimStaysInItsZone) {
   claims.claims = {"data"};
   const std::string zone(words::kZone);
   Fleet fleet;
-  fleet.add("n1", node_pods(4, 0, {scale_down_pod("a/1", {.milli = 100, .rules = claims})}, {{zone, "z1"}}));
-  fleet.add("n2", node_pods(4, 0, {scale_down_pod("a/2", {.milli = 3000})}, {{zone, "z2"}}));
+  fleet.add("n1", node_pods(4, 0, {node_pod("a/1", {.milli = 100, .rules = claims})}, {{zone, "z1"}}));
+  fleet.add("n2", node_pods(4, 0, {node_pod("a/2", {.milli = 3000})}, {{zone, "z2"}}));
   EXPECT_EQ(names(fleet.problem, find_unneeded(fleet.problem)), Lines{});
-  fleet.add("n3", node_pods(4, 0, {scale_down_pod("a/3", {.milli = 3000})}, {{zone, "z1"}}));
+  fleet.add("n3", node_pods(4, 0, {node_pod("a/3", {.milli = 3000})}, {{zone, "z1"}}));
   EXPECT_EQ(names(fleet.problem, find_unneeded(fleet.problem)), Lines{"n1 a/1>n3"});
 }
 
 TEST(ScaleDown, ANodeThatIsDrainedTakesNoPods) {
   Fleet fleet;
-  fleet.add("n1", node_pods(4, 0, {scale_down_pod("a/1", {.milli = 100})}));
-  fleet.add("n2", node_pods(4, 0, {scale_down_pod("a/2", {.milli = 3000})})).destination = false;
+  fleet.add("n1", node_pods(4, 0, {node_pod("a/1", {.milli = 100})}));
+  fleet.add("n2", node_pods(4, 0, {node_pod("a/2", {.milli = 3000})})).destination = false;
   EXPECT_EQ(why(fleet.problem, find_unneeded(fleet.problem), "n1"), "pod a/1 fits no other node");
 }
 
@@ -213,10 +211,10 @@ TEST(ScaleDown, ANodeIsKeptByItsAnnotationOrByWhatTheEngineKnows) {
 
 TEST(ScaleDown, APodThatCannotBeReadFitsNoNode) {
   Fleet fleet;
-  ScaleDownPod pod = scale_down_pod("a/1", {.milli = 100});
+  NodePod pod = node_pod("a/1", {.milli = 100});
   pod.rules.clear();
   fleet.add("n1", node_pods(4, 0, {pod}));
-  fleet.add("n2", node_pods(4, 0, {scale_down_pod("a/2", {.milli = 3000})}));
+  fleet.add("n2", node_pods(4, 0, {node_pod("a/2", {.milli = 3000})}));
   EXPECT_EQ(why(fleet.problem, find_unneeded(fleet.problem), "n1"), "pod a/1 fits no other node");
 }
 
@@ -226,13 +224,12 @@ class Decision : public ::testing::Test {
   Decision() {
     for (int i = 0; i < 4; ++i) {
       const bool empty = i >= 2;
-      auto pods =
-          empty ? std::vector<ScaleDownPod>{} : std::vector{scale_down_pod(fmt::format("a/{}", i), {.milli = 100})};
+      auto pods = empty ? std::vector<NodePod>{} : std::vector{node_pod(fmt::format("a/{}", i), {.milli = 100})};
       auto& node = fleet_.add(fmt::format("n{}", i), node_pods(4, 0, std::move(pods)));
       node.since = kNow - std::chrono::minutes(20 - i);
       node.unneeded = 10min;
     }
-    fleet_.add("big", node_pods(16, 0, {scale_down_pod("a/big", {.milli = 9000})}));
+    fleet_.add("big", node_pods(16, 0, {node_pod("a/big", {.milli = 9000})}));
   }
   std::string decide(std::optional<Instant> delayed_until = {}) {
     const auto found = find_unneeded(fleet_.problem);

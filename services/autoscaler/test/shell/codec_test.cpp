@@ -3,6 +3,7 @@
 #include "qm/testing/state.hpp"
 #include "qm/wire/model.hpp"
 #include "quartermaster/v1/events.pb.h"
+#include "src/shell/instances/consolidation_rows.hpp"
 #include "src/shell/instances/headroom_rows.hpp"
 #include "src/shell/rows.hpp"
 
@@ -373,8 +374,24 @@ TEST(Rows, OfHowNodesStartAndEndComeBack) {
   headroom.boots = {seconds(200)};
   headroom.recent = {3, 2};
   s.engine.mutable_tables().headroom.days.insert({"gpu", "020000"}, {{{kNow, "p5.48xlarge", -2}}});
+  s.engine.mutable_tables().consolidation_checks.insert("last", {kNow, 0xfedcba9876543210ULL});
+  for (auto [name, claim] : s.engine.tables().claims.rows()) {
+    claim.life.consolidated = kNow, claim.life.not_consolidated_before = kNow + seconds(600);
+    s.engine.mutable_tables().claims.insert(name, claim);
+  }
   s.step({Tick{}}, kNow + seconds(2001));
   EXPECT_EQ(s.digest_after_restart(), s.engine.digest());
+}
+
+TEST(Rows, OfAConsolidationComeBack) {
+  const ConsolidationRow row{
+      ConsolidationRow::Phase::kSaving, kNow, {ClaimName("a"), ClaimName("b")}, {ClaimName("c")}, "why"};
+  Tables tables;
+  EXPECT_TRUE(*restore_consolidation(tables, {"consolidation", "00000001", bytes(row)}));
+  ASSERT_NE(tables.consolidations.find("00000001"), nullptr);
+  EXPECT_EQ(*tables.consolidations.find("00000001"), row);
+  EXPECT_FALSE(*restore_consolidation(tables, {"claim", "a", ""}));
+  EXPECT_FALSE(restore_consolidation(tables, {"consolidation", "1", "no protobuf"}).has_value());
 }
 
 TEST(Rows, OfEveryTableComeBack) {

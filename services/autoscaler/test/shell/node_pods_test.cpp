@@ -1,25 +1,32 @@
-// Pods and nodes of the API server as the scale-down of node groups needs them.
+// Pods and nodes of the API server as consolidation and the scale-down of node groups need them.
 #include "src/shell/instances/node_pods.hpp"
 
 #include "qm/kube_rules/text.hpp"
+#include "src/shell/instances/node_pods_rows.hpp"
 #include "src/shell/instances/scale_down_rows.hpp"
+#include "src/shell/rows.hpp"
 
 #include <gtest/gtest.h>
 
 namespace qm::autoscaler {
 namespace node_pods_test {
 
-ScaleDownPod of(const char* text) { return scale_down_pod_of(*Json::parse(text)); }
+NodePod of(const char* text) { return node_pod_of(*Json::parse(text)); }
 
 TEST(NodePods, APodHasItsRequestsAndTheControllerThatCreatesItAgain) {
   const auto pod = of(R"({"metadata":{"name":"web-1","namespace":"shop","labels":{"app":"web"},
       "ownerReferences":[{"kind":"ReplicaSet","controller":true,"name":"web"}]},
       "spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1500m","memory":"1Gi","nvidia.com/gpu":"2"}}}],
-              "tolerations":[{"key":"gpu","operator":"Exists"}]}})");
+              "tolerations":[{"key":"gpu","operator":"Exists"}]},
+      "status":{"startTime":"2026-11-01T10:00:00Z"}})");
   EXPECT_EQ(pod.name, "shop/web-1");
-  EXPECT_EQ(pod.kind, ScaleDownPod::Kind::kMoves);
+  EXPECT_EQ(pod.kind, NodePod::Kind::kMoves);
   EXPECT_EQ(pod.controller, "ReplicaSet");
   EXPECT_EQ(pod.safe_to_evict, std::nullopt);
+  EXPECT_EQ(pod.gpu.whole, 2);
+  EXPECT_EQ(pod.started, *from_rfc3339("2026-11-01T10:00:00Z"));
+  EXPECT_FALSE(pod.stays);
+  EXPECT_TRUE(is_service(pod.controller));
   const auto like = kube_rules::template_of(pod.rules);
   ASSERT_TRUE(like);
   EXPECT_EQ(like->labels.at("app"), "web");
@@ -31,11 +38,26 @@ TEST(NodePods, PodsOfDaemonSetsAndOfTheNodeDoNotMove) {
   EXPECT_EQ(of(R"({"metadata":{"name":"d","namespace":"a","ownerReferences":[{"kind":"DaemonSet","controller":true}]},
       "spec":{"containers":[]}})")
                 .kind,
-            ScaleDownPod::Kind::kDaemon);
+            NodePod::Kind::kDaemon);
   EXPECT_EQ(of(R"({"metadata":{"name":"m","namespace":"kube-system","annotations":{"kubernetes.io/config.mirror":"x"}},
       "spec":{"containers":[]}})")
                 .kind,
-            ScaleDownPod::Kind::kMirror);
+            NodePod::Kind::kMirror);
+}
+
+// Karpenter's drain leaves them; Cluster Autoscaler's rules for their eviction apply nevertheless.
+TEST(NodePods, APodThatToleratesTheTaintOfADrainStays) {
+  const auto pod = of(R"({"metadata":{"name":"p","namespace":"a"},"spec":{"containers":[],
+      "tolerations":[{"operator":"Exists"}]}})");
+  EXPECT_TRUE(pod.stays);
+  EXPECT_EQ(pod.kind, NodePod::Kind::kMoves);
+}
+
+TEST(NodePods, APodOfAShareHasItsGpu) {
+  const auto pod = of(R"({"metadata":{"name":"p","namespace":"a"},"spec":{"containers":[{"name":"c",
+      "resources":{"limits":{"quartermaster.dev/gpu-milli":"250"}}}]}})");
+  EXPECT_EQ(pod.gpu.milli, 250);
+  EXPECT_EQ(pod.gpu.whole, 0);
 }
 
 // Local storage: hostPath and emptyDir on disk, unless the annotation names the volume.
@@ -79,13 +101,17 @@ TEST(NodePods, TheirRowsKeepEveryField) {
   update.pods.taints = {{"k", "v", "NoSchedule"}};
   update.pods.allocatable = {{"cpu", 4000}};
   update.pods.scale_down_disabled = true;
-  ScaleDownPod pod;
+  NodePod pod;
   pod.name = "a/p";
-  pod.kind = ScaleDownPod::Kind::kDaemon;
+  pod.kind = NodePod::Kind::kDaemon;
   pod.rules = "text";
   pod.controller = "DaemonSet";
   pod.local_volume = "data";
-  pod.system = pod.has_budget = pod.terminating = true;
+  pod.gpu = {2, 0, "1g.10gb", 3, {"H100"}};
+  pod.started = from_micros(4);
+  pod.budget = "a/first";
+  pod.budget_allows = 3;
+  pod.system = pod.stays = pod.terminating = true;
   pod.blocked_by = "a/guard";
   pod.safe_to_evict = false;
   update.pods.pods = {pod};
@@ -94,15 +120,21 @@ TEST(NodePods, TheirRowsKeepEveryField) {
   EXPECT_EQ(read->pods, update.pods);
   EXPECT_EQ(read->node, update.node);
   // Rows of the tables, as after a restart.
+  Tables all, all_again;
+  update.pods.changed = from_micros(9);
+  all.node_pods.insert(NodeName("n1"), update.pods);
+  std::vector<store::StateRow> stored;
+  append_changes(all, stored);
+  for (const auto& row : stored) EXPECT_TRUE(restore(all_again, row)) << row.kind;
+  ASSERT_NE(all_again.node_pods.find(NodeName("n1")), nullptr);
+  EXPECT_EQ(*all_again.node_pods.find(NodeName("n1")), update.pods);
   ScaleDownTables tables, again;
-  tables.pods.insert(NodeName("n1"), update.pods);
   tables.unneeded.insert(NodeName("n1"), from_micros(5));
   tables.last.insert(kDeleted, from_micros(6));
   tables.protected_by_us.insert(InstanceId("i-1"), from_micros(7));
   std::vector<store::StateRow> rows;
   append_changes(tables, rows);
   for (const auto& row : rows) EXPECT_TRUE(*restore(again, row)) << row.kind;
-  EXPECT_EQ(*again.pods.find(NodeName("n1")), update.pods);
   EXPECT_EQ(*again.unneeded.find(NodeName("n1")), from_micros(5));
   EXPECT_EQ(*again.last.find(kDeleted), from_micros(6));
   EXPECT_EQ(*again.protected_by_us.find(InstanceId("i-1")), from_micros(7));

@@ -1,5 +1,6 @@
 // NodePools of manifests, unchanged, over weeks of virtual time: which nodes expire, drift and are held.
 #include "qm/autoscaler/budgets/budgets.hpp"
+#include "qm/autoscaler/nodes/node_lifecycle.hpp"
 #include "test/shell/reference_pools.hpp"
 
 #include <algorithm>
@@ -122,6 +123,46 @@ TEST_P(ReferenceDisruption, APodThatMustNotBeDisruptedKeepsItsNodeExceptFromASpo
   const std::vector<Command> notice{SpotNoticeUpdated{NodeName("n1"), now_ + std::chrono::seconds(120), false}};
   EXPECT_EQ(engine_.step(notice, now_).drains.size(), 1U);
   engine_.commit();
+}
+
+// S-203: in a voluntary drain the pod has its own 300 s to save, and is not killed before; nothing but the deadline of the
+// node ends them. A spot notice of 120 s orders the checkpoint at once.
+TEST_P(ReferenceDisruption, ALongTrainingPodHasItsGracePeriodAndSavesAtOnceOnASpotNotice) {
+  Json pod = *Json::parse(R"({"metadata":{"name":"long-run","annotations":{"karpenter.sh/do-not-disrupt":"true"}},)"
+                          R"("spec":{"terminationGracePeriodSeconds":300,"containers":[{"name":"trainer"}]}})");
+  if (!GetParam().own) {
+    const auto loaded = config::load_path(GetParam().dir + "004-pod-long-training-job.yaml");
+    ASSERT_EQ(loaded.objects.size(), 1U);
+    pod = loaded.objects[0].document.content;
+  }
+  const auto minutes = [](int n) { return std::chrono::minutes(n); };
+  std::vector<DrainPod> pods{drain_pod_of(pod)};
+  EXPECT_EQ(pods[0].grace, minutes(5));
+  const Instant deadline = now_ + minutes(30);
+  EXPECT_TRUE(next_steps(pods, deadline, deadline - minutes(5) - std::chrono::seconds(1)).steps.empty());
+  const auto last = next_steps(pods, deadline, deadline - minutes(5)).steps;
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_EQ(last[0], (DrainStep{0, DrainStep::Kind::kDelete, 300}));
+  pods[0].holding.do_not_disrupt.reset();
+  EXPECT_EQ(next_steps(pods, {}, now_).steps.at(0), (DrainStep{0, DrainStep::Kind::kEvict, -1})) << "its own grace";
+  pods[0].terminating = true;
+  pods[0].deleted_by = now_ + minutes(5);
+  EXPECT_TRUE(next_steps(pods, {}, now_ + minutes(5) - std::chrono::seconds(1)).steps.empty());
+
+  apply(GetParam().pick("nodepool-mixed.yaml", "004-nodepool-gpu-general.yaml"));
+  (void)run_node(GetParam().pick(kL4, kT4), "n1", 1);
+  NodeDetailsUpdated details{NodeName("n1"), false, {}};
+  details.details.holding = {{"ml/long-training-job", do_not_disrupt_of(pod), now_, ""}};
+  step(details);
+  step(WorkloadUpdated{WorkloadUid("train"), 1, true, false, "ml", "Pod", "long-training-job"});
+  step(AssignmentUpdated{{WorkloadUid("train"), 1}, true, {NodeName("n1")}});
+  const std::vector<Command> notice{SpotNoticeUpdated{NodeName("n1"), now_ + minutes(2), false}};
+  const auto out = engine_.step(notice, now_);
+  engine_.commit();
+  ASSERT_EQ(out.orders.size(), 1U);
+  EXPECT_EQ(out.orders[0].row.ordered, now_) << "at once";
+  EXPECT_LE(out.orders[0].row.save.deadline, now_ + minutes(2));
+  EXPECT_TRUE(out.evictions.empty());
 }
 
 // S-200, S-201: of several budgets the least that is active applies; one with reasons limits those alone. In the reference

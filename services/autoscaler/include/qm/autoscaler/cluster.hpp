@@ -189,6 +189,7 @@ class Cluster {
     NodeGroupSettings groups;
     const PriorityWatch* priorities = nullptr;  ///< if set, pools are ranked by it
     const GroupWatch* discovered = nullptr;     ///< if set, its groups are pools
+    bool node_pods = false;                     ///< the pods of each node are published: Options::needs_node_pods
   };
   Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, Options options);
   ~Cluster();

@@ -156,6 +156,8 @@ struct EngineParts;
 ///          declared run time and checkpoints. Pods that select a capacity type keep it.
 /// Disrupt  expired, unhealthy, empty and drifted nodes, by the library `disrupt`. Gangs on them save first. A replaced
 ///          claim is drained once its replacement is ready.
+/// Consol.  nodes in use, by the library `consolidate`: planned, validated 15 s later, then replacements start and are ready,
+///          gangs save, and the nodes are drained. It is given up as soon as a node is held or a step fails.
 /// Start    with node details a claim is ready once its node is initialized. After the registration time it is replaced
 ///          once, and the fault of its type and image is remembered.
 /// Buffers  whole free nodes for CapacityBuffers, after pending gangs.

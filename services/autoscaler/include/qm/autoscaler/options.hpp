@@ -48,6 +48,19 @@ struct Options {
   std::size_t alternatives = 0;      ///< further offerings that one request names, of which the cloud chooses; 0 = none
   std::int32_t max_launches = 200;   ///< nodes launched in one step, so also for one gang; also the maximum of replicas
   ReplicaOptions replicas;
+  bool consolidation = true;  ///< of nodes in use, where their NodePool has the policy for it; needs node_details
+  double consolidation_saving = 0.15;                        ///< share of the price that a replacement saves at least
+  Duration consolidation_horizon = std::chrono::hours(1);    ///< the saving counts for this time against lost work
+  Duration consolidation_restart = std::chrono::minutes(3);  ///< until a moved pod works again
+  Duration consolidation_period = std::chrono::seconds(10);  ///< between two searches
+  Duration consolidation_validation = std::chrono::seconds(15);  ///< from a plan to its execution
+  Duration consolidation_pause = std::chrono::minutes(10);       ///< of a node after a consolidation was given up
+  Duration consolidation_memory = std::chrono::hours(24);        ///< a replacement is not replaced again for this time
+
+  /// Whether any part uses the pods of nodes (NodePodsUpdated).
+  [[nodiscard]] bool needs_node_pods() const {
+    return consolidation || scale_down.utilization_milli > 0 || scale_in_protection;
+  }
 };
 
 }  // namespace qm::autoscaler

@@ -33,7 +33,8 @@ struct Pool {
   std::int64_t limit_cpu_milli = -1;
   std::int64_t limit_memory_bytes = -1;
   bool consolidate_empty = true;
-  Duration consolidate_after{0};   ///< an empty node is terminated after this time
+  bool consolidate_underutilized = false;  ///< nodes in use are consolidated too
+  Duration consolidate_after{0};           ///< an empty node is terminated after this time
   std::string group;               ///< the Auto Scaling group that launches its instances; empty = the autoscaler does
   std::string node_class;          ///< the EC2NodeClass of its NodeClaims
   std::vector<Requirement> rules;  ///< on the user's own labels, by key

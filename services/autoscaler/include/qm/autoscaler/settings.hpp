@@ -15,6 +15,13 @@ struct ReplicaSettings {
   std::string metrics_api_ca;         ///< file
 };
 
+/// Settings about the consolidation of nodes in use.
+struct ConsolidationSettings {
+  bool on = true;
+  std::int64_t least_percent = 15;           ///< of the price, that replacements save at least
+  Duration horizon = std::chrono::hours(1);  ///< the saving counts for this time against lost work
+};
+
 /// Settings of the service.
 struct Settings {
   ClusterSettings cluster;
@@ -26,6 +33,7 @@ struct Settings {
   Duration lifecycle_time = std::chrono::minutes(2);
   Duration checkpoint_interval = std::chrono::minutes(10);
   ReplicaSettings replicas;
+  ConsolidationSettings consolidation;
 };
 
 /// The options of the engine: the same in the service and in a replay of its journal.

@@ -2,6 +2,7 @@
 #include "qm/autoscaler/checkpoint/interval.hpp"
 #include "qm/autoscaler/checkpoint/order.hpp"
 #include "qm/autoscaler/commands.hpp"
+#include "qm/autoscaler/consolidate/rows.hpp"
 #include "qm/autoscaler/gang_launch/capacity_memory.hpp"
 #include "qm/autoscaler/gang_launch/reservations.hpp"
 #include "qm/base/table.hpp"
@@ -228,7 +229,10 @@ struct Tables {
   Table<std::string, ReservedCapacity> reservations;  ///< by id
   Table<WorkloadUid, ProvisioningRow> provisioning;   ///< by uid of the ProvisioningRequest
   HeadroomTables headroom;
-  ReplicaTables replicas;  ///< no other table depends on them
+  Table<NodeName, NodePods> node_pods;  ///< where consolidation or the scale-down of groups needs them
+  Table<std::string, ConsolidationRow> consolidations;
+  Table<std::string, ConsolidationCheck> consolidation_checks;  ///< one, by "last"
+  ReplicaTables replicas;                                       ///< no other table depends on them
 };
 
 }  // namespace qm::autoscaler

@@ -62,6 +62,17 @@ void CheckpointOrders::save_and_evict(const AttemptId& id, const AttemptRow& att
   tables_.orders.insert(key, std::move(order));
 }
 
+void CheckpointOrders::evict_saved(const AttemptId& id, const AttemptRow& attempt, const NodeName& node,
+                                   Instant deadline, const std::string& reason) {
+  const std::string key = id.to_string() + "/" + node.value();
+  if (tables_.orders.contains(key)) return;
+  Order order = order_for(id, attempt, deadline, reason);
+  order.taken = node;
+  order.outcome = kNoOrder;
+  evict(order, false);
+  tables_.orders.insert(key, std::move(order));
+}
+
 void CheckpointOrders::save(const AttemptId& id, const AttemptRow& attempt, Instant deadline,
                             const std::string& reason) {
   Order order = order_for(id, attempt, deadline, reason);

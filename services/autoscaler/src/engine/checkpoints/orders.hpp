@@ -14,6 +14,9 @@ class CheckpointOrders {
   /// attempt and node. A gang whose workload is not known yet gets its order later, at the latest at the deadline.
   void save_and_evict(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,
                       const std::string& reason);
+  /// Evicts a gang without an order of its own: it has just saved. Once for each attempt and node.
+  void evict_saved(const AttemptId& id, const AttemptRow& attempt, const NodeName& node, Instant deadline,
+                   const std::string& reason);
   /// Orders a gang to save and continue.
   void save(const AttemptId& id, const AttemptRow& attempt, Instant deadline, const std::string& reason);
   /// Adds the answer of a node.

@@ -57,7 +57,7 @@ DisruptionNode Disruptions::node_of(const ClaimName& name, const Claim& c) const
   out.pool = c.pool;
   out.created = c.requested;
   out.ready = node.is_up();
-  out.disrupted = c.state == ClaimState::kDraining || node.taken_at || node.broken || !c.life.replaced_by.empty();
+  out.disrupted = c.state == ClaimState::kDraining || node.taken_at || node.broken || !c.life.disruption.empty();
   out.pods = node.pods;
   out.empty_since = node.empty_since;
   // Of a node that is not ready, another time may apply than that of the NodePool.
@@ -172,7 +172,8 @@ bool Disruptions::start_replacement(const ClaimName& name, DisruptionCause cause
 void Disruptions::follow_replacements() {
   std::vector<ClaimName> open;
   for (const auto& [name, c] : tables_.claims) {
-    if (c.state == ClaimState::kReady && !c.life.replaced_by.empty()) open.push_back(name);
+    const bool replaced = !c.life.replaced_by.empty() && c.life.disruption != kUnderutilized;
+    if (c.state == ClaimState::kReady && replaced) open.push_back(name);
   }
   for (const auto& name : open) {
     const Claim& c = *tables_.claims.find(name);
@@ -268,7 +269,11 @@ void Disruptions::empty_node(const Claim& c) {
       deadline ? std::min(from + options_.drain_save_time, *deadline) : from + options_.drain_save_time;
   for (const auto& [id, attempt] : tables_.attempts) {
     const bool there = std::ranges::find(attempt.nodes, c.node) != attempt.nodes.end();
-    if (there) orders_.save_and_evict(id, attempt, c.node, std::max(state_.now, save_by), c.life.disruption);
+    if (there && c.life.disruption == kUnderutilized) {
+      orders_.evict_saved(id, attempt, c.node, std::max(state_.now, save_by), c.life.disruption);
+    } else if (there) {
+      orders_.save_and_evict(id, attempt, c.node, std::max(state_.now, save_by), c.life.disruption);
+    }
   }
 }
 

@@ -35,16 +35,20 @@ class Disruptions {
   void explain_held(std::vector<std::string>& lines, Instant now) const;
   /// The nodes that have a voluntary reason now, disrupted or held, by reason in lower case.
   [[nodiscard]] std::map<std::string, std::int64_t> eligible_nodes(Instant now) const;
+  /// Drains the node; the cause is the reason of its disruption.
+  void drain(const ClaimName& name, const std::string& cause);
+  /// Whether the claim is kept for the pods of the node that it replaces.
+  [[nodiscard]] bool awaits_pods(const Claim& claim, Instant now) const;
+  /// The nodes on which budgets and disruptions are judged, by claim.
+  [[nodiscard]] DisruptionProblem problem(Instant now, std::vector<ClaimName>& names) const;
+  /// Time-dependent decisions about disruptions are due at this time.
+  void wake(Instant at);
 
  private:
-  [[nodiscard]] DisruptionProblem problem(Instant now, std::vector<ClaimName>& names) const;
   [[nodiscard]] DisruptionNode node_of(const ClaimName& name, const Claim& claim) const;
-  [[nodiscard]] bool awaits_pods(const Claim& claim, Instant now) const;
   bool start_replacement(const ClaimName& name, DisruptionCause cause);
-  void drain(const ClaimName& name, const std::string& cause);
   void empty_node(const Claim& claim);
   void back_off(const std::string& pool, const std::string& reason);
-  void wake(Instant at);
 
   State& state_;
   const Options& options_;

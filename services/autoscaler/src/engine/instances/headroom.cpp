@@ -116,7 +116,10 @@ std::map<std::string, BufferState> Headroom::buffers() const {
     const Cover covered = cover(buffer, free);
     one.covered = covered.pods;
     one.nodes = static_cast<std::int64_t>(covered.claims.size());
-    for (const ClaimName& name : covered.claims) one.per_hour += offers_.price_of(*tables_.claims.find(name));
+    for (const ClaimName& name : covered.claims) {
+      const Claim& claim = *tables_.claims.find(name);  // of a known type: see free_claims()
+      one.per_hour += offers_.price_of(claim).value_or(facts_.type(claim.type)->on_demand).per_hour;
+    }
     if (one.covered >= one.pods) continue;
     PodSet rest = buffer.pods;
     rest.count = static_cast<std::int32_t>(one.pods - one.covered);

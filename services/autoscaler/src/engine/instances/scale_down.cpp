@@ -111,11 +111,15 @@ ScaleDownProblem ScaleDown::problem(std::vector<ClaimName>& claims) const {
   for (const auto& [id, attempt] : tables_.attempts) {
     for (const NodeName& node : attempt.nodes) needs.gangs.emplace(node, &id);
   }
-  for (const auto& [name, pods] : tables_.scale_down.pods) {
+  std::set<NodeName> disrupted;  // and not drained yet
+  for (const auto& [name, c] : tables_.claims) {
+    if (!c.life.disruption.empty()) disrupted.insert(c.node);
+  }
+  for (const auto& [name, pods] : tables_.node_pods) {
     ScaleDownNode& node = out.nodes.emplace_back();
     node.name = name.value();
     node.view = &pods;
-    node.destination = takes_pods(name);
+    node.destination = takes_pods(name) && !disrupted.contains(name);
     claims.emplace_back();
     const auto owner = by_node.find(name);
     if (owner == by_node.end()) continue;

@@ -16,8 +16,8 @@ bool ScaleInProtection::holds_work(const Claim& c) const {
   if (gang) return true;
   const NodeDetails* details = facts_.details_of(c);
   if (details != nullptr && annotation_hold(details->holding, state_.now)) return true;
-  const NodePods* pods = tables_.scale_down.pods.find(c.node);
-  return pods != nullptr && std::ranges::any_of(pods->pods, [](const ScaleDownPod& pod) {
+  const NodePods* pods = tables_.node_pods.find(c.node);
+  return pods != nullptr && std::ranges::any_of(pods->pods, [](const NodePod& pod) {
            return pod.safe_to_evict == false && !pod.terminating;
          });
 }

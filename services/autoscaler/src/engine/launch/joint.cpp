@@ -84,22 +84,6 @@ pack::Pod pod_of(const DemandUpdated::Item& item, const PodSet& set, const PodNe
 
 }  // namespace
 
-/// A pod without an instance yet.
-struct JointPlanner::Pending {
-  std::size_t item = 0;
-  std::int32_t set = 0;
-};
-
-/// A problem of the packing library, and the offerings of its types.
-struct JointPlanner::Problem {
-  struct Type {
-    const InstanceType* type = nullptr;
-    std::vector<Offering> offerings;
-  };
-  pack::Problem problem;
-  std::vector<Type> types;
-};
-
 bool JointPlanner::plans(const DemandUpdated::Item& item) const {
   const auto pods = std::accumulate(item.pod_sets.begin(), item.pod_sets.end(), std::int64_t{0},
                                     [](auto sum, const PodSet& set) { return sum + set.count; });

@@ -3,6 +3,7 @@
 #include "launch/new_nodes.hpp"
 #include "offers/offer.hpp"
 #include "offers/offers.hpp"
+#include "qm/autoscaler/pack/problem.hpp"
 #include "state.hpp"
 
 #include <cstddef>
@@ -45,15 +46,28 @@ class JointPlanner {
   /// one: a limit is exceeded, so that the priority decides, or a NodePool has minValues.
   [[nodiscard]] Plan plan(const Items& items, const std::map<std::string, Usage>& usage) const;
 
- private:
-  struct Pending;
-  struct Problem;
   /// Types of whose instances one did not become ready recently are the last resort; after a second they are none.
   enum class Types : std::uint8_t { kWithoutFault, kWithFault };
-  [[nodiscard]] bool has_any(const Pool& pool, Types types) const;
-  [[nodiscard]] bool is_of(const Pool& pool, const std::string& type, Types types) const;
+  /// A pod without an instance yet.
+  struct Pending {
+    std::size_t item = 0;
+    std::int32_t set = 0;
+  };
+  /// A problem of the packing library, and the offerings of its types.
+  struct Problem {
+    struct Type {
+      const InstanceType* type = nullptr;
+      std::vector<Offering> offerings;
+    };
+    pack::Problem problem;
+    std::vector<Type> types;
+  };
   [[nodiscard]] Problem problem_of(const Pool& pool, Types types, const Items& items,
                                    const std::vector<Pending>& pending) const;
+
+ private:
+  [[nodiscard]] bool has_any(const Pool& pool, Types types) const;
+  [[nodiscard]] bool is_of(const Pool& pool, const std::string& type, Types types) const;
   void add_types(const Pool& pool, Types types, const std::vector<PodSet>& sets, Problem& out) const;
   /// Plans pods on nodes of the pool and removes them from `pending`; false if the items have to be launched one by one.
   struct Sum {

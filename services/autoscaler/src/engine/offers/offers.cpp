@@ -119,11 +119,12 @@ std::optional<HourlyRate> Offers::price(const InstanceType& t, const Offering& o
   return overlaid(t.on_demand);
 }
 
-Money Offers::price_of(const Claim& claim) const {
-  if (!claim.reservation.empty()) return {};
-  const InstanceType& type = *facts_.type(claim.type);
-  const Pool& pool = *tables_.pools.find(claim.pool);
-  return price(type, {claim.type, claim.zone, claim.market, claim.group}, pool).value_or(type.on_demand).per_hour;
+std::optional<HourlyRate> Offers::price_of(const Claim& claim) const {
+  if (!claim.reservation.empty()) return HourlyRate{};  // paid with or without it
+  const Pool* pool = tables_.pools.find(claim.pool);
+  const InstanceType* type = facts_.type(claim.type);
+  if (pool == nullptr || type == nullptr) return std::nullopt;
+  return price(*type, {claim.type, claim.zone, claim.market, claim.group}, *pool);
 }
 
 std::vector<Offers::Priced> Offers::candidates(const Pool& pool, const InstanceType& t, const Labels& labels,

@@ -49,9 +49,8 @@ class Offers {
   };
   [[nodiscard]] std::vector<Priced> available(const Pool& pool, const InstanceType& type,
                                               const std::vector<PodSet>& sets) const;
-  /// The price of the instance now; of spot capacity without a price that on demand; 0 in a reservation, which is paid
-  /// anyway. Its pool and type exist.
-  [[nodiscard]] Money price_of(const Claim& claim) const;
+  /// The price of the claim's instance now, 0 of a reserved one; none without its NodePool, its type or a price.
+  [[nodiscard]] std::optional<HourlyRate> price_of(const Claim& claim) const;
   /// The cheapest offer for one more instance of the pool; with `at_least` of a type that fits the pods of that type.
   [[nodiscard]] std::optional<Offer> cheapest_replica(const Pool& pool, const Usage& in_use, std::string* why,
                                                       const InstanceType* at_least = nullptr) const;

@@ -1,5 +1,6 @@
 #include "instances/lifecycle_rows.hpp"
 
+#include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 
 namespace qm::autoscaler {
@@ -57,6 +58,8 @@ st::ClaimLifecycle message(const ClaimLifecycle& from) {
   row.set_deadline_us(us_of(from.deadline));
   row.set_replaces(from.replaces.value());
   row.set_replaced_by(from.replaced_by.value());
+  row.set_consolidated_us(us_of(from.consolidated));
+  row.set_not_consolidated_before_us(us_of(from.not_consolidated_before));
   return row;
 }
 
@@ -77,6 +80,8 @@ ClaimLifecycle lifecycle_of(const st::ClaimLifecycle& row) {
   out.deadline = instant_of(row.deadline_us());
   out.replaces = ClaimName(row.replaces());
   out.replaced_by = ClaimName(row.replaced_by());
+  out.consolidated = instant_of(row.consolidated_us());
+  out.not_consolidated_before = instant_of(row.not_consolidated_before_us());
   return out;
 }
 
@@ -175,6 +180,24 @@ Overlay overlay_of(const st::Overlay& row) {
   if (row.has_adjustment()) out.adjustment = PriceAdjustment{row.adjustment_percent(), row.adjustment()};
   out.capacity.insert(row.capacity().begin(), row.capacity().end());
   return out;
+}
+
+std::string bytes(const NodeDetails& details) { return wire::encode(message(details)); }
+std::string bytes(const Buffer& buffer) { return wire::encode(message(buffer)); }
+std::string bytes(const Overlay& overlay) { return wire::encode(message(overlay)); }
+std::string bytes(const LaunchFault& f) {
+  st::LaunchFault row;
+  row.set_count(f.count);
+  row.set_reason(f.reason);
+  row.set_until_us(micros(f.until));
+  return wire::encode(row);
+}
+std::string bytes(const DriftBackOff& b) {
+  st::DriftBackOff row;
+  row.set_failures(b.failures);
+  row.set_until_us(micros(b.until));
+  row.set_reason(b.reason);
+  return wire::encode(row);
 }
 
 }  // namespace qm::autoscaler

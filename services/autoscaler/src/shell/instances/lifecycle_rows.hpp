@@ -3,6 +3,8 @@
 #include "qm/autoscaler/nodes/node_details.hpp"
 #include "state/autoscaler_state.pb.h"
 
+#include <string>
+
 namespace qm::autoscaler {
 
 /// The stored form of how nodes start and end, in both directions.
@@ -18,5 +20,12 @@ namespace qm::autoscaler {
 [[nodiscard]] quartermaster::autoscaler::state::Overlay message(const Overlay& overlay);
 [[nodiscard]] Overlay overlay_of(const quartermaster::autoscaler::state::Overlay& row);
 [[nodiscard]] NodeDetails details_of(const quartermaster::autoscaler::state::NodeDetails& row);
+
+/// Their rows.
+[[nodiscard]] std::string bytes(const NodeDetails& details);
+[[nodiscard]] std::string bytes(const Buffer& buffer);
+[[nodiscard]] std::string bytes(const Overlay& overlay);
+[[nodiscard]] std::string bytes(const LaunchFault& fault);
+[[nodiscard]] std::string bytes(const DriftBackOff& back_off);
 
 }  // namespace qm::autoscaler

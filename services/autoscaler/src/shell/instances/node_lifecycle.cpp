@@ -1,7 +1,6 @@
 #include "qm/autoscaler/nodes/node_lifecycle.hpp"
 
 #include "observed.hpp"
-#include "qm/autoscaler/disrupt/drain.hpp"
 #include "qm/autoscaler/nodes/node_watch.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
@@ -56,6 +55,8 @@ bool serves(const Claim& c) {
   return c.state == ClaimState::kReady || c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating;
 }
 
+}  // namespace
+
 DrainPod drain_pod_of(const Json& pod) {
   DrainPod out;
   out.ns = kube::namespace_of(pod);
@@ -67,18 +68,12 @@ DrainPod drain_pod_of(const Json& pod) {
   out.grace = std::chrono::seconds(grace.is_null() ? 30 : grace.integer());
   const std::string& priority = pod["spec"]["priorityClassName"].string();
   out.critical = priority == "system-cluster-critical" || priority == "system-node-critical";
-  std::vector<Toleration> tolerations;
-  for (const Json& t : pod["spec"]["tolerations"].items())
-    tolerations.push_back({t["key"].string(), t["operator"].string(), t["value"].string(), t["effect"].string()});
-  const std::vector<Taint> disrupted{{std::string(kDisruptedTaint), "", "NoSchedule"}};
-  out.stays = !works(pod) || untolerated(disrupted, tolerations) == nullptr;
+  out.stays = stays_on_drained_node(pod);
   const std::string& deletion = pod["metadata"]["deletionTimestamp"].string();
   out.terminating = !deletion.empty();
   if (const auto at = from_rfc3339(deletion); at) out.deleted_by = *at;
   return out;
 }
-
-}  // namespace
 
 std::vector<Condition> claim_conditions(const Engine& engine, const Claim& c) {
   const Tables& t = engine.tables();
@@ -95,8 +90,12 @@ std::vector<Condition> claim_conditions(const Engine& engine, const Claim& c) {
   in.initialized = c.life.initialized;
   in.drift = c.life.drift;
   in.drift_message = c.life.drift_message;
-  in.consolidatable = pool != nullptr && pool->consolidate_empty && node != nullptr && node->empty_since &&
-                      *node->empty_since + pool->consolidate_after <= engine.now();
+  if (pool != nullptr && node != nullptr && pool->consolidate_empty) {
+    const NodePods* pods = t.node_pods.find(c.node);
+    const bool in_use = !node->empty_since && pool->consolidate_underutilized && pods != nullptr;
+    const Instant since = node->empty_since ? *node->empty_since : in_use ? pods->changed : engine.now();
+    in.consolidatable = (node->empty_since || in_use) && since + pool->consolidate_after <= engine.now();
+  }
   in.disruption = c.life.disruption;
   const InstanceType* type = engine.type(c.type);
   if (details != nullptr && type != nullptr && c.life.initialized) in.inconsistent = inconsistency(*details, *type);
@@ -145,7 +144,7 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
         want.registers = has_taint(*details, kUnregisteredTaint);
         want.initialized = c.life.initialized;
         const bool ends =
-            c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating || !c.life.replaced_by.empty();
+            c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating || !c.life.disruption.empty();
         if (serves(c) && ends != has_taint(*details, kDisruptedTaint)) want.disrupted_taint = ends;
       }
       if (c.group.empty()) want.conditions = claim_conditions(engine, c);

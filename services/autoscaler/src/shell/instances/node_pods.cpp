@@ -1,6 +1,9 @@
-// Pods and nodes as the scale-down of node groups needs them.
+// Pods and nodes as consolidation and the scale-down of node groups need them.
 #include "instances/node_pods.hpp"
 
+#include "qm/autoscaler/nodes/node_watch.hpp"
+#include "qm/autoscaler/scale_down/scale_down.hpp"
+#include "qm/config/needs.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/kube_objects/rules.hpp"
 #include "qm/kube_rules/text.hpp"
@@ -24,18 +27,28 @@ std::string local_volume_of(const Json& pod) {
 
 }  // namespace
 
-ScaleDownPod scale_down_pod_of(const Json& pod) {
-  ScaleDownPod out;
+std::string controller_of(const Json& pod) {
+  for (const Json& owner : pod["metadata"]["ownerReferences"].items()) {
+    if (owner["controller"].boolean()) return owner["kind"].string();
+  }
+  return {};
+}
+
+NodePod node_pod_of(const Json& pod) {
+  NodePod out;
   const std::string ns = kube::namespace_of(pod);
   out.name = ns + "/" + kube::name_of(pod);
   for (const Json& owner : pod["metadata"]["ownerReferences"].items()) {
     const std::string& kind = owner["kind"].string();
-    if (kind == "Node") out.kind = ScaleDownPod::Kind::kMirror;
-    if (kind == "DaemonSet") out.kind = ScaleDownPod::Kind::kDaemon;
-    if (owner["controller"].boolean()) out.controller = kind;
+    if (kind == "Node") out.kind = NodePod::Kind::kMirror;
+    if (kind == "DaemonSet") out.kind = NodePod::Kind::kDaemon;
   }
-  if (!kube::annotation(pod, "kubernetes.io/config.mirror").empty()) out.kind = ScaleDownPod::Kind::kMirror;
+  out.controller = controller_of(pod);
+  if (!kube::annotation(pod, "kubernetes.io/config.mirror").empty()) out.kind = NodePod::Kind::kMirror;
   if (const auto like = kube_objects::template_from_pod(pod)) out.rules = kube_rules::text_of(*like);
+  if (const auto shape = config::shape_held_by(pod)) out.gpu = shape->gpu;
+  if (const auto started = from_rfc3339(pod["status"]["startTime"].string())) out.started = *started;
+  out.stays = stays_on_drained_node(pod);
   out.local_volume = local_volume_of(pod);
   out.system = ns == "kube-system";
   const std::string safe = kube::annotation(pod, kSafeToEvict);

@@ -1,7 +1,7 @@
 #include "qm/autoscaler/nodes/node_watch.hpp"
 
 #include "instances/node_pods.hpp"
-#include "instances/scale_down_rows.hpp"
+#include "instances/node_pods_rows.hpp"
 #include "json_values.hpp"
 #include "observed.hpp"
 #include "qm/config/manifest.hpp"
@@ -18,15 +18,6 @@ using namespace std::chrono_literals;
 Instant instant_of(const Json& text) {
   const auto at = from_rfc3339(text.string());
   return at ? *at : Instant{};
-}
-
-/// Pods that serve requests have a controller that replaces them at once.
-bool is_service(const Json& pod) {
-  const auto& owners = pod["metadata"]["ownerReferences"].items();
-  return std::ranges::any_of(owners, [](const Json& owner) {
-    const std::string& kind = owner["kind"].string();
-    return kind == "ReplicaSet" || kind == "StatefulSet" || kind == "ReplicationController";
-  });
 }
 
 bool is_over(const Json& pod) {
@@ -67,6 +58,14 @@ service::Input notice_input(const std::string& node, const PlatformNotice& notic
 }
 
 }  // namespace
+
+bool stays_on_drained_node(const Json& pod) {
+  std::vector<Toleration> tolerations;
+  for (const Json& t : pod["spec"]["tolerations"].items())
+    tolerations.push_back({t["key"].string(), t["operator"].string(), t["value"].string(), t["effect"].string()});
+  const std::vector<Taint> disrupted{{std::string(kDisruptedTaint), "", "NoSchedule"}};
+  return !works(pod) || untolerated(disrupted, tolerations) == nullptr;
+}
 
 std::optional<PlatformNotice> platform_notice_of(const Json& node) {
   for (const Sign& sign : kSigns) {
@@ -137,7 +136,7 @@ void NodeWatch::restore(const Tables& tables) {
     nodes_[name.value()].published = "";
     changed_.insert(name.value());
   }
-  for (const auto& [name, pods] : tables.scale_down.pods) {
+  for (const auto& [name, pods] : tables.node_pods) {
     nodes_[name.value()].published_pods = "";
     changed_.insert(name.value());
   }
@@ -153,14 +152,7 @@ void NodeWatch::on_pod(const Json& pod, bool deleted) {
     pods_.erase(known);
   }
   if (deleted || node.empty() || is_over(pod)) return;
-  Pod p{kube::namespace_of(pod),
-        kube::name_of(pod),
-        node,
-        {},
-        do_not_disrupt_of(pod),
-        instant_of(pod["status"]["startTime"]),
-        is_service(pod),
-        lists_pods_ ? scale_down_pod_of(pod) : ScaleDownPod{}};
+  Pod p{kube::namespace_of(pod), node, {}, do_not_disrupt_of(pod), node_pod_of(pod)};
   for (const auto& [key, value] : pod["metadata"]["labels"].members()) p.labels[key] = value.string();
   pods_.emplace(uid, std::move(p));
   nodes_[node].pods.insert(uid);
@@ -186,52 +178,53 @@ void NodeWatch::on_budget(const Json& budget, bool deleted) {
   const std::scoped_lock lock(mutex_);
   budgets_.erase(key);
   if (!deleted && selector) {
-    const bool blocks = status["disruptionsAllowed"].integer() == 0 && status["expectedPods"].integer() > 0;
-    budgets_.emplace(key, PodBudget{*selector, blocks});
+    const std::int64_t allows = status["disruptionsAllowed"].integer();
+    budgets_.emplace(key, PodBudget{*selector, allows == 0 && status["expectedPods"].integer() > 0, allows});
   }
   for (const auto& [uid, pod] : pods_) {
     if (pod.ns == key.first) changed_.insert(pod.node);
   }
 }
 
-bool NodeWatch::has_budget(const Pod& pod) const {
+std::vector<NodeWatch::PodBudgets::const_iterator> NodeWatch::budgets_of(const Pod& pod) const {
+  std::vector<PodBudgets::const_iterator> out;
   for (auto at = budgets_.lower_bound({pod.ns, ""}); at != budgets_.end() && at->first.first == pod.ns; ++at) {
-    if (at->second.pods.matches(pod.labels)) return true;
+    if (at->second.pods.matches(pod.labels)) out.push_back(at);
   }
-  return false;
+  return out;
+}
+
+// The API server refuses to evict a pod that two budgets select.
+std::string NodeWatch::blocked_by(const Pod& pod) const {
+  const auto budgets = budgets_of(pod);
+  const auto name = [](const auto& budget) { return budget->first.first + "/" + budget->first.second; };
+  for (const auto& budget : budgets) {
+    if (budget->second.blocks) return name(budget);
+  }
+  return budgets.size() > 1 ? fmt::format("{} together with {}", name(budgets[0]), name(budgets[1])) : std::string();
 }
 
 NodePods NodeWatch::pods_of(const Node& node) const {
   NodePods out = node.view;
   for (const std::string& uid : node.pods) {
     const Pod& pod = pods_.at(uid);
-    ScaleDownPod& one = out.pods.emplace_back(pod.scale_down);
-    one.has_budget = has_budget(pod);
+    NodePod& one = out.pods.emplace_back(pod.pod);
+    if (const auto budgets = budgets_of(pod); !budgets.empty()) {
+      one.budget = budgets[0]->first.first + "/" + budgets[0]->first.second;
+      one.budget_allows = budgets[0]->second.allows;
+    }
     one.blocked_by = blocked_by(pod);
   }
   std::ranges::sort(out.pods);
   return out;
 }
 
-// The API server refuses to evict a pod that two budgets select.
-std::string NodeWatch::blocked_by(const Pod& pod) const {
-  std::string first;
-  for (auto at = budgets_.lower_bound({pod.ns, ""}); at != budgets_.end() && at->first.first == pod.ns; ++at) {
-    if (!at->second.pods.matches(pod.labels)) continue;
-    const std::string name = at->first.first + "/" + at->first.second;
-    if (at->second.blocks) return name;
-    if (!first.empty()) return fmt::format("{} together with {}", first, name);
-    first = name;
-  }
-  return {};
-}
-
 NodeDetails NodeWatch::details_of(const Node& node) const {
   NodeDetails out = node.details;
   for (const std::string& uid : node.pods) {
     const Pod& pod = pods_.at(uid);
-    out.serves |= pod.serves;
-    HoldingPod holding{pod.ns + "/" + pod.name, pod.do_not_disrupt, pod.started, blocked_by(pod)};
+    out.serves |= is_service(pod.pod.controller);
+    HoldingPod holding{pod.pod.name, pod.do_not_disrupt, pod.pod.started, blocked_by(pod)};
     if (holding.do_not_disrupt || !holding.blocked_by.empty()) out.holding.push_back(std::move(holding));
   }
   std::ranges::sort(out.holding);

@@ -18,10 +18,6 @@ void append_changes(const ScaleDownTables& tables, std::vector<store::StateRow>&
 /// Restores such a row; false if the row is of another kind.
 Result<bool> restore(ScaleDownTables& tables, const store::StateRow& row);
 
-/// The pods of a node as the payload of one input.
-[[nodiscard]] std::string node_pods_bytes(const NodePodsUpdated& update);
-[[nodiscard]] Result<NodePodsUpdated> node_pods_from_bytes(const std::string& bytes);
-
 [[nodiscard]] quartermaster::autoscaler::state::GroupScaleDown message(const GroupScaleDown& from);
 [[nodiscard]] GroupScaleDown group_scale_down_of(const quartermaster::autoscaler::state::GroupScaleDown& row);
 

@@ -3,6 +3,7 @@
 #include "qm/autoscaler/disrupt/holds.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@ namespace qm::autoscaler {
 enum class DisruptionCause : std::uint8_t { kExpired, kUnhealthy, kEmpty, kStaticDrift, kDrifted };
 /// "Expired", "Unhealthy", "Empty", "Drifted" (also of a static NodePool).
 [[nodiscard]] std::string_view name_of(DisruptionCause cause);
+/// The reason of the consolidation of nodes in use, which the library `consolidate` decides.
+inline constexpr std::string_view kUnderutilized = "Underutilized";
 /// Expiry and repair ignore budgets and holds.
 [[nodiscard]] constexpr bool is_forceful(DisruptionCause cause) { return cause <= DisruptionCause::kUnhealthy; }
 
@@ -93,6 +96,10 @@ struct DisruptionDecision {
 /// Cost       O(n log n) for n nodes, and one evaluation of the budgets of each pool and reason.
 /// Source     pkg/controllers/{disruption,nodeclaim/expiration,node/health} of Karpenter 1.14.
 [[nodiscard]] DisruptionDecision decide_disruptions(const DisruptionProblem& problem, const NextHit& next);
+
+/// By NodePool: how many more nodes may be disrupted now for the reason, by budgets alone.
+[[nodiscard]] std::map<std::string, std::int64_t> disruptions_left(const DisruptionProblem& problem,
+                                                                   DisruptionReason reason, const NextHit& next);
 
 /// The first rule that the decision breaks, checked without the search: a node twice, a disruption without a cause, a
 /// budget or a hold that is ignored. Empty = it still holds.

@@ -57,6 +57,8 @@ struct ClaimLifecycle {
   std::string disruption;                                   ///< a DisruptionCause; empty = it is not disrupted
   std::optional<Instant> deadline;                          ///< of its drain: then it ends with the pods on it
   ClaimName replaces, replaced_by;                          ///< the replacement of a disrupted claim
+  std::optional<Instant> consolidated;  ///< a consolidation launched it then: it is not replaced again for a while
+  std::optional<Instant> not_consolidated_before;  ///< a consolidation of it was given up
   friend auto operator<=>(const ClaimLifecycle&, const ClaimLifecycle&) = default;
 };
 

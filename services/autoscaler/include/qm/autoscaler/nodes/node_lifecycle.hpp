@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/autoscaler/condition_writer.hpp"
 #include "qm/autoscaler/disrupt/conditions.hpp"
+#include "qm/autoscaler/disrupt/drain.hpp"
 #include "qm/autoscaler/engine.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/kube/client.hpp"
@@ -17,6 +18,9 @@ namespace qm::autoscaler {
 
 /// The conditions of a claim, from the engine's rows.
 [[nodiscard]] std::vector<Condition> claim_conditions(const Engine& engine, const Claim& claim);
+
+/// The pod as the steps of a drain see it.
+[[nodiscard]] DrainPod drain_pod_of(const Json& pod);
 
 /// Brings the API server to what the engine has decided about claims: the status of NodeClaims, the taints and labels of
 /// their nodes, and the eviction of pods from nodes that are emptied.

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/autoscaler/metrics/karpenter_metrics.hpp"
 #include "qm/autoscaler/nodes/node_details.hpp"
+#include "qm/autoscaler/nodes/node_pods.hpp"
 #include "qm/autoscaler/tables.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/service/shell.hpp"
@@ -19,6 +20,10 @@ namespace qm::autoscaler {
 /// How long the annotation keeps the node of the pod: "true" for ever, a duration since the start of the pod. none = the
 /// pod has none, or its value is neither.
 [[nodiscard]] std::optional<Duration> do_not_disrupt_of(const Json& object);
+
+/// Whether the pod stays on its node when the node is drained: it has ended, belongs to a DaemonSet or to the node itself,
+/// or tolerates karpenter.sh/disrupted.
+[[nodiscard]] bool stays_on_drained_node(const Json& pod);
 
 /// A sign on a Node object that its platform ends the node.
 struct PlatformNotice {
@@ -40,7 +45,7 @@ struct PlatformNotice {
 /// Threads  informers of its own; the rest one.
 class NodeWatch {
  public:
-  /// `lists_pods`: the pods of each node are published too, for the scale-down of node groups.
+  /// `lists_pods`: the pods of each node are published too.
   explicit NodeWatch(kube::Client& client, bool lists_pods = false);
   void start();
   void stop();
@@ -55,12 +60,10 @@ class NodeWatch {
 
  private:
   struct Pod {
-    std::string ns, name, node;
+    std::string ns, node;
     Labels labels;
     std::optional<Duration> do_not_disrupt;
-    Instant started{};
-    bool serves = false;
-    ScaleDownPod scale_down;  ///< if pods are published
+    NodePod pod;  ///< without its PodDisruptionBudget
   };
   struct Node {
     bool exists = false;
@@ -73,12 +76,14 @@ class NodeWatch {
   struct PodBudget {
     LabelSelector pods;
     bool blocks = false;
+    std::int64_t allows = 0;
   };
+  using PodBudgets = std::map<std::pair<std::string, std::string>, PodBudget>;  ///< by (namespace, name)
   void on_pod(const Json& pod, bool deleted);
   void on_node(const Json& node, bool deleted);
   void on_budget(const Json& budget, bool deleted);
+  [[nodiscard]] std::vector<PodBudgets::const_iterator> budgets_of(const Pod& pod) const;
   [[nodiscard]] std::string blocked_by(const Pod& pod) const;
-  [[nodiscard]] bool has_budget(const Pod& pod) const;
   void publish_pods(const std::string& name, Node& node, std::vector<service::Input>& out) const;
   [[nodiscard]] NodeDetails details_of(const Node& node) const;
   [[nodiscard]] NodePods pods_of(const Node& node) const;
@@ -88,8 +93,8 @@ class NodeWatch {
   mutable std::mutex mutex_;
   std::map<std::string, Pod> pods_;  ///< by uid
   std::map<std::string, Node> nodes_;
-  std::map<std::pair<std::string, std::string>, PodBudget> budgets_;  ///< (namespace, name)
-  std::set<std::string> changed_;                                     ///< nodes
+  PodBudgets budgets_;
+  std::set<std::string> changed_;  ///< nodes
   kube::Informer pod_informer_, node_informer_, budget_informer_;
 };
 

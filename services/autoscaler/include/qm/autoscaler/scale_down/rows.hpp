@@ -9,13 +9,6 @@
 
 namespace qm::autoscaler {
 
-/// An input of the engine: the pods of a node.
-struct NodePodsUpdated {
-  NodeName node;
-  bool gone = false;
-  NodePods pods;
-};
-
 /// Rules of a node group by its tags, instead of the settings.
 struct GroupScaleDown {
   std::optional<std::int64_t> utilization_milli, gpu_utilization_milli;
@@ -25,7 +18,6 @@ struct GroupScaleDown {
 
 /// State of the scale-down of node groups.
 struct ScaleDownTables {
-  Table<NodeName, NodePods> pods;
   Table<NodeName, Instant> unneeded;           ///< since when a node has not been needed
   Table<std::string, Instant> last;            ///< of kDeleted and kFailed
   Table<InstanceId, Instant> protected_by_us;  ///< against its own group, since the request

@@ -1,9 +1,8 @@
 #pragma once
+#include "qm/autoscaler/nodes/node_pods.hpp"
 #include "qm/base/time.hpp"
-#include "qm/model/resources.hpp"
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,36 +15,6 @@ inline constexpr std::string_view kScaleDownDisabled = "cluster-autoscaler.kuber
 /// On a pod: whether it may be evicted ("true", "false"), and its volumes that need not be kept ("cache,tmp").
 inline constexpr std::string_view kSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 inline constexpr std::string_view kSafeLocalVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
-
-/// A pod on a node, as far as its eviction depends on it.
-struct ScaleDownPod {
-  enum class Kind : std::uint8_t {
-    kMoves,   ///< it runs elsewhere after its eviction
-    kDaemon,  ///< of a DaemonSet: it ends with its node
-    kMirror,  ///< of the node itself
-  };
-  std::string name;  ///< "namespace/name"
-  Kind kind = Kind::kMoves;
-  std::string rules;         ///< its constraints and requests: kube_rules::text_of; empty = they cannot be read
-  std::string controller;    ///< kind of the owner that creates it again; empty = none
-  std::string local_volume;  ///< a volume on the node's own storage that must be kept; empty = none
-  bool system = false;       ///< of the namespace kube-system
-  bool has_budget = false;   ///< a PodDisruptionBudget selects it
-  std::string blocked_by;    ///< the PodDisruptionBudget that allows no eviction of it now; empty = none
-  std::optional<bool> safe_to_evict;  ///< its annotation
-  bool terminating = false;           ///< it has a deletion timestamp
-  friend auto operator<=>(const ScaleDownPod&, const ScaleDownPod&) = default;
-};
-
-/// What the API server shows of a node and its pods.
-struct NodePods {
-  Labels labels;
-  std::vector<Taint> taints;
-  std::map<std::string, std::int64_t> allocatable;  ///< CPU in milli-cores, other resources in their own units
-  bool scale_down_disabled = false;                 ///< the annotation
-  std::vector<ScaleDownPod> pods;                   ///< bound and not ended, by name
-  friend auto operator<=>(const NodePods&, const NodePods&) = default;
-};
 
 /// Which pods keep their node, and how many nodes are removed at once: the flags of Cluster Autoscaler.
 struct ScaleDownRules {
