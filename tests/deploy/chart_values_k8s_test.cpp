@@ -73,9 +73,10 @@ TEST_F(ChartValues, TheAgentReachesVolumesAndProcessesOnlyWhereItIsAskedTo) {
   EXPECT_EQ(added.at(0).string(), "KILL");
 }
 
-TEST_F(ChartValues, KindsOfNodeOverlaysAndCapacityBuffersAreInstalledOnRequest) {
+TEST_F(ChartValues, KindsOfCapacityAreInstalledOnRequest) {
   const auto plain = kinds({}), more = kinds({"crds.readSide={capacity}"});
-  for (const char* kind : {"nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io"}) {
+  for (const char* kind : {"nodeoverlays.karpenter.sh", "capacitybuffers.autoscaling.x-k8s.io",
+                           "provisioningrequests.autoscaling.x-k8s.io"}) {
     EXPECT_FALSE(plain.contains(kind)) << kind;
     EXPECT_TRUE(more.contains(kind)) << kind;
   }

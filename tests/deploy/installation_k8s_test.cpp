@@ -413,7 +413,7 @@ auth:
   roles:
     operators: {{groups: [], users: ["system:serviceaccount:{1}:operator"]}}
 ownership: {{namespaces: [{2}]}}
-crds: {{readSide: [kueue, karpenter, capacity, volcano]}}
+crds: {{readSide: [kueue, karpenter, capacity, volcano, keda]}}
 manifests:
   prices.yaml: |
     apiVersion: quartermaster.dev/v1alpha1

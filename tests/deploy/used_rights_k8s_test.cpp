@@ -43,16 +43,19 @@ class UsedRights : public InstallationTest {
     }
     return out;
   }
-  bool was(const std::string& component, const std::string& verb, const std::string& resource) {
+  /// `group`: empty = any.
+  bool was(const std::string& component, const std::string& verb, const std::string& resource,
+           const std::string& group = {}) {
     const auto* calls = suite().audit();
     return std::ranges::any_of(*calls, [&](const auto& call) {
-      return call.component == component && call.verb == verb && call.resource == resource && call.code != 403 &&
-             call.code < 500;
+      return call.component == component && call.verb == verb && call.resource == resource &&
+             (group.empty() || call.group == group) && call.code != 403 && call.code < 500;
     });
   }
-  void expect_was(const std::string& component, const std::string& verb, const std::string& resource) {
-    EXPECT_TRUE(eventually([&] { return was(component, verb, resource); }))
-        << component << " " << verb << " " << resource;
+  void expect_was(const std::string& component, const std::string& verb, const std::string& resource,
+                  const std::string& group = {}) {
+    EXPECT_TRUE(eventually([&] { return was(component, verb, resource, group); }))
+        << component << " " << verb << " " << resource << " " << group;
   }
   void apply(const std::string& yaml) {
     const Ran ran = suite().kubectl_apply(yaml);
@@ -237,6 +240,150 @@ spec: {minMember: 2, queue: gpus, minResources: {cpu: 1}}
     const auto found = suite().api().list_all(kube::resources::kNodeClaims, "");
     return found && found->size() == count;
   }
+  /// Scalers that exist when their workloads are annotated: the autoscaler suspends them, and no webhook did.
+  /// No metrics API is served here: its answer to each question is that it does not exist.
+  void scalers_that_are_taken_over() {
+    for (const char* name : {"metered", "scheduled"}) {
+      apply(fmt::format(R"(apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {0}}}
+spec:
+  replicas: 1
+  selector: {{matchLabels: {{app: {0}}}}}
+  template:
+    metadata: {{labels: {{app: {0}}}}}
+    spec:
+      nodeSelector: {{quartermaster.dev/pool: none}}
+      containers: [{{name: main, image: a, resources: {{requests: {{cpu: 1}}}}}}]
+)",
+                        name));
+    }
+    apply(R"(apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: metered}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: metered}
+  minReplicas: 1
+  maxReplicas: 4
+  metrics:
+  - {type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}}
+  - {type: Pods, pods: {metric: {name: queue_depth}, target: {type: AverageValue, averageValue: "1"}}}
+  - {type: External, external: {metric: {name: requests_waiting}, target: {type: AverageValue, averageValue: "1"}}}
+)");
+    apply(R"(apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: scheduled}
+spec:
+  scaleTargetRef: {name: scheduled}
+  pollingInterval: 5
+  minReplicaCount: 2
+  maxReplicaCount: 3
+  triggers:
+  - {type: cron, metadata: {timezone: Etc/UTC, start: "0 0 * * *", end: "59 23 * * *", desiredReplicas: "3"}}
+)");
+    expect_was("autoscaler", "get", "deployments/scale");
+    expect_was("autoscaler", "list", "pods", "metrics.k8s.io");
+    expect_was("autoscaler", "get", "pods/queue_depth", "custom.metrics.k8s.io");
+    expect_was("autoscaler", "list", "requests_waiting", "external.metrics.k8s.io");
+    EXPECT_FALSE(was("autoscaler", "update", "scaledobjects"));
+    const Ran annotated = suite().kubectl({"annotate", "deployment", "metered", "scheduled", "-n", suite().tenant(),
+                                           "quartermaster.dev/replicas=quartermaster"});
+    EXPECT_EQ(annotated.code, 0) << annotated.output;
+    expect_was("autoscaler", "update", "horizontalpodautoscalers");
+    expect_was("autoscaler", "update", "scaledobjects");
+    expect_was("autoscaler", "patch", "deployments/scale");
+    for (const char* kinds : {"scaledobjects,horizontalpodautoscalers", "deployments"})
+      (void)suite().kubectl({"delete", kinds, "--all", "-n", suite().tenant(), "--wait=false"});
+  }
+  void a_provisioning_request() {
+    apply(
+        "apiVersion: v1\nkind: PodTemplate\nmetadata: {name: requested}\n"
+        "template: {spec: {containers: [{name: main, image: a, resources: {requests: {cpu: 1}}}]}}\n");
+    apply(
+        "apiVersion: autoscaling.x-k8s.io/v1\nkind: ProvisioningRequest\nmetadata: {name: requested}\n"
+        "spec: {provisioningClassName: check-capacity.autoscaling.x-k8s.io, "
+        "podSets: [{count: 1, podTemplateRef: {name: requested}}]}\n");
+    expect_was("autoscaler", "patch", "provisioningrequests/status");
+    (void)suite().kubectl(
+        {"delete", "provisioningrequests,podtemplates", "requested", "-n", suite().tenant(), "--wait=false"});
+  }
+  /// The NodePool of the release's file as an object, with an end of its nodes.
+  static constexpr const char* kBriefNodes = R"(apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: burst}
+spec:
+  template:
+    metadata: {labels: {quartermaster.dev/pool: burst}}
+    spec:
+      expireAfter: 15s
+      terminationGracePeriod: 15s
+      requirements:
+      - {key: node.kubernetes.io/instance-type, operator: In, values: [p5.48xlarge]}
+      - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+      taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+)";
+  void create(const kube::Resource& kind, const std::string& ns, const std::string& object) {
+    const auto read = Json::parse(object);
+    ASSERT_TRUE(read) << object;
+    std::string error;  // the service account of a new namespace may not exist yet
+    EXPECT_TRUE(eventually([&] {
+      const auto made = suite().api().create(kind, ns, *read);
+      error = made ? "" : made.error().to_string();
+      return made.has_value();
+    })) << error;
+  }
+  /// The status of the only claim; null until its instance is launched.
+  Json launched() {
+    const auto found = suite().api().list_all(kube::resources::kNodeClaims, "");
+    const bool has_instance = found && found->size() == 1 && found->front()["status"]["providerID"].is_string();
+    return has_instance ? found->front()["status"] : Json();
+  }
+  /// The node of an instance of the pool, as the instance registers it, and pods that are bound to it.
+  void node_with_pods(const Json& claim, const std::string& ns) {
+    const std::string node = claim["nodeName"].string();
+    make_namespace(suite().api(), ns);
+    create(
+        {"policy", "v1", "poddisruptionbudgets", true}, ns,
+        R"({"metadata":{"name":"guarded"},"spec":{"minAvailable":1,"selector":{"matchLabels":{"name":"guarded"}}}})");
+    for (const char* pod : {"plain", "guarded"}) {
+      create(kube::resources::kPods, ns,
+             fmt::format(R"({{"metadata":{{"name":"{0}","labels":{{"name":"{0}"}},
+          "annotations":{{"fleet.quartermaster.dev/run-seconds":"600"}}}},"spec":{{"nodeName":"{1}",
+          "terminationGracePeriodSeconds":8,"containers":[{{"name":"main","image":"a"}}],"tolerations":[
+          {{"key":"karpenter.sh/unregistered","operator":"Exists"}},{{"key":"nvidia.com/gpu","operator":"Exists"}}]}}}})",
+                         pod, node));
+    }
+    const auto like = suite().api().get(kube::resources::kNodes, "", suite().node());
+    ASSERT_TRUE(like) << like.error().to_string();
+    create(kube::resources::kNodes, "",
+           fmt::format(R"({{"metadata":{{"name":"{0}","annotations":{{"kwok.x-k8s.io/node":"fake"}},"labels":{{
+               "kubernetes.io/hostname":"{0}","quartermaster.dev/pool":"burst","karpenter.sh/nodepool":"burst",
+               "node.kubernetes.io/instance-type":"p5.48xlarge"}}}},"spec":{{"providerID":"{1}","taints":[
+               {{"key":"karpenter.sh/unregistered","effect":"NoExecute"}},
+               {{"key":"nvidia.com/gpu","value":"true","effect":"NoSchedule"}}]}},
+               "status":{{"capacity":{2},"allocatable":{3}}}}})",
+                       node, claim["providerID"].string(), (*like)["status"]["capacity"].dump(),
+                       (*like)["status"]["allocatable"].dump()));
+  }
+  /// Its pods are evicted; one with a PodDisruptionBudget is deleted in time for the deadline.
+  void a_node_that_expires() {
+    apply(kBriefNodes);
+    expect_was("autoscaler", "patch", "nodepools/status");
+    apply(Installation::job("brief", 8, 600, {}, "burst"));
+    Json claim;
+    ASSERT_TRUE(eventually([&] { return !(claim = launched()).is_null(); }));
+    qmctl({"cancel", path("brief")});
+    const auto ns = suite().ns() + "-drained";
+    node_with_pods(claim, ns);
+    expect_was("autoscaler", "patch", "nodes");
+    expect_was("autoscaler", "create", "pods/eviction");
+    expect_was("autoscaler", "delete", "pods");
+    EXPECT_TRUE(eventually([&] { return claims(0); }));
+    (void)suite().api().remove(kube::resources::kNodes, "", claim["nodeName"].string(), {});
+    (void)suite().api().remove(kNamespaces, "", ns, {});
+    (void)suite().kubectl({"delete", "nodepools", "burst", "--wait=false"});
+  }
   void launches_and_refusals() {
     apply(
         "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\n"
@@ -320,6 +467,9 @@ TEST_F(UsedRights, EveryGrantIsUsedAndEveryUseIsGranted) {
   events_of_owner();
   unadmitted_pod();
   a_volume_that_waits_for_its_pod();
+  scalers_that_are_taken_over();
+  a_provisioning_request();
+  a_node_that_expires();
   launches_and_refusals();
   overlays_and_buffers();
   a_gpu_that_falls_off_the_bus();

@@ -198,7 +198,7 @@ void Cluster::add_room(std::vector<ProvisioningRequest>& requests) {
   }
 }
 
-// With Karpenter as the driver the status of NodePools is its own.
+// With Karpenter as the driver the status of NodePools is its own. A pool of a file has none until it is an object.
 void Cluster::write_status() {
   std::map<std::string, BufferState> buffers;
   std::map<WorkloadUid, std::vector<Condition>> provisioning;
@@ -208,6 +208,7 @@ void Cluster::write_status() {
     provisioning = engine_of(shell).provisioning();
     pools = PoolStatus::status_of(engine_of(shell), pool_faults_);
   });
+  std::erase_if(pools, [this](const auto& entry) { return !pools_.is_object(entry.first); });
   buffers_.write_status(buffers);
   provisioning_.write_status(provisioning);
   if (options_.settings.driver == Driver::kEc2) pool_status_.write(pools);

@@ -48,4 +48,9 @@ std::optional<std::vector<Pool>> PoolWatch::pools() const {
   return out;
 }
 
+bool PoolWatch::is_object(const std::string& pool) const {
+  const std::scoped_lock lock(mutex_);
+  return seen_.contains(pool);
+}
+
 }  // namespace qm::autoscaler

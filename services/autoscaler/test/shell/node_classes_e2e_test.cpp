@@ -183,6 +183,44 @@ TEST_F(NodeClassesOnTheFleet, ANodePoolIsUsedOnceItsClassIsReady) {
   host.stop();
 }
 
+// A NodePool that moves from a file of the release into the cluster.
+TEST_F(NodeClassesOnTheFleet, ANodePoolOfAFileHasAStatusOnceItIsAnObject) {
+  watch();
+  Executor executor(*client_, *aws_, Driver::kEc2, "east");
+  service::Host host(host_options("east"), std::make_unique<Shell>(std::make_unique<Engine>(catalog_types()), Codec{}),
+                     store::open_memory(store::make_memory_disk()), *bus::make_bus("memory:classes"), clock_,
+                     &executor);
+  ASSERT_TRUE(host.open());
+  ASSERT_TRUE(Cluster::begin(host));
+  host.start();
+  Pool of_file;
+  of_file.name = "p";
+  of_file.node_class = "gpu";
+  of_file.instance_types = {"p5.48xlarge"};
+  Cluster cluster(*client_, host, clock_, {{}, {.files = {of_file}}, "east", watch_.get(), [] {}});
+  cluster.start();
+  ASSERT_TRUE(qm::testing::wait_until([&] {
+    bool known = false;
+    host.read([&](const service::Shell& shell) { known = engine_of(shell).tables().pools.contains("p"); });
+    return known;
+  }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // a status is written each second
+  const Json pool = *Json::parse(
+      R"({"apiVersion":"karpenter.sh/v1","kind":"NodePool","metadata":{"name":"p"},"spec":{"template":{"spec":{)"
+      R"("requirements":[{"key":"node.kubernetes.io/instance-type","operator":"In","values":["p5.48xlarge"]}],)"
+      R"("nodeClassRef":{"group":"karpenter.k8s.aws","kind":"EC2NodeClass","name":"gpu"}}}}})");
+  ASSERT_TRUE(client_->create(kube::resources::kNodePools, "", pool));
+  Json object;
+  const bool written = qm::testing::wait_until([&] {
+    object = client_->get(kube::resources::kNodePools, "", "p").value_or(Json());
+    return object["status"]["conditions"].size() > 0;
+  });
+  EXPECT_TRUE(written) << object.dump();
+  EXPECT_EQ(object["status"]["resources"]["nodes"].string(), "0");
+  cluster.stop();
+  host.stop();
+}
+
 TEST_F(NodeClassesOnTheFleet, AnInstanceIsLaunchedWithTheParametersOfItsClass) {
   watch();
   create("quartermaster");

@@ -54,6 +54,8 @@ class PoolWatch {
   [[nodiscard]] bool synced() const { return feed_.synced(); }
   /// All of them; nullopt until everything was listed, because a pool that is missing here is deleted.
   [[nodiscard]] std::optional<std::vector<Pool>> pools() const;
+  /// False for a pool that only a file has.
+  [[nodiscard]] bool is_object(const std::string& pool) const;
 
  private:
   Status take(const Json& object);
