@@ -144,7 +144,7 @@ TEST(Refusals, KeepFieldAndRemedyAndGiveTheirExitCode) {
   FakeSuite suite;
   const auto code_of = [&](Code code) {
     suite.state.fails = fail({code, "what happened", "spec.queue", "what to do"});
-    const auto ran = qmctl(suite, {"list", "--timeout", "200ms"});
+    const auto ran = qmctl(suite, {"list", "--timeout", "2s"});
     EXPECT_NE(ran.err.find("qmctl: list: what happened\n  field:  spec.queue\n  remedy: what to do\n"),
               std::string::npos)
         << ran.err;

@@ -1,6 +1,7 @@
 #include "stack.hpp"
 
 #include "qm/base/log.hpp"
+#include "qm/kube/connect.hpp"
 
 #include <csignal>
 #include <fcntl.h>
@@ -218,8 +219,9 @@ Status Stack::start_replica(const std::string& service, const std::string& repli
   if (service == "autoscaler") {
     const std::string file = options_.dir + "/config/nodepools.yaml";
     std::ofstream(file) << plan_.pool_manifest;
+    QM_ASSIGN(const auto server, kube::find_server(kube_url_));
     argv.insert(argv.end(), {"--config", file, "--set", "aws=" + aws_url_, "--set", "cluster-name=demo", "--set",
-                             "cluster-endpoint=" + kube_url_});
+                             "cluster-endpoint=" + server.server});
   }
   return spawn(replica, std::move(argv));
 }

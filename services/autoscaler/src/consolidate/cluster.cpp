@@ -1,12 +1,12 @@
 #include "cluster.hpp"
 
+#include "qm/autoscaler/requirements/keys.hpp"
+
 #include <algorithm>
 #include <numeric>
 
 namespace qm::autoscaler::consolidate {
 namespace {
-
-constexpr std::string_view kHostname = "kubernetes.io/hostname";
 
 double fullness(const Problem& problem, const Node& node) {
   kube_rules::Amounts used;

@@ -78,7 +78,7 @@ bool is_well_known(std::string_view key) {
 }
 
 bool is_restricted(std::string_view key) {
-  if (key == "karpenter.sh/nodepool" || key == "kubernetes.io/hostname") return true;
+  if (key == "karpenter.sh/nodepool" || key == kHostname) return true;
   if (is_well_known(key)) return false;
   const auto slash = key.find('/');
   const std::string_view domain = slash == std::string_view::npos ? std::string_view() : key.substr(0, slash);

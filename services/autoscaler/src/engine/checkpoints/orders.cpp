@@ -7,7 +7,7 @@ namespace qm::autoscaler {
 namespace {
 
 constexpr const char* kNoOrder = "None";
-constexpr const char* kCounter = "checkpoint";
+constexpr const char* kCheckpointCounter = "checkpoint";
 
 }  // namespace
 
@@ -29,7 +29,7 @@ Order CheckpointOrders::order_for(const AttemptId& id, const AttemptRow& attempt
 }
 
 void CheckpointOrders::send(const std::string& key, Order order) {
-  order.save.fence.number = ++tables_.counters.edit(kCounter);
+  order.save.fence.number = ++tables_.counters.edit(kCheckpointCounter);
   state_.out.orders.push_back({key, order});
   tables_.orders.insert(key, std::move(order));
 }
@@ -77,7 +77,7 @@ void CheckpointOrders::save(const AttemptId& id, const AttemptRow& attempt, Inst
                             const std::string& reason) {
   Order order = order_for(id, attempt, deadline, reason);
   order.evicts = false;
-  const std::int64_t* last = tables_.counters.find(kCounter);
+  const std::int64_t* last = tables_.counters.find(kCheckpointCounter);
   send(fmt::format("{}/save-{}", id.to_string(), (last == nullptr ? 0 : *last) + 1), std::move(order));
 }
 

@@ -11,8 +11,8 @@
 namespace qm::autoscaler {
 namespace {
 
-constexpr double kNano = 1e9;
-constexpr std::size_t kMostPending = 500;               // pods that may use free capacity first
+constexpr double kNanoPerUsd = 1e9;
+constexpr std::size_t kMostPendingPods = 500;           // pods that may use free capacity first
 constexpr Duration kObserved = std::chrono::hours(24);  // of running time, until a hazard counts as observed
 constexpr std::string_view kNodes = "nodes";
 
@@ -263,7 +263,7 @@ void ViewBuilder::add_pending(Work& work) const {
       PodSet one = set;
       one.count = 1, one.name = "main", one.min_count = 0;
       const std::size_t kind = kind_of(work, Namespace(item.ns), one);
-      for (std::int32_t i = 0; i < set.count && pending.size() < kMostPending; ++i)
+      for (std::int32_t i = 0; i < set.count && pending.size() < kMostPendingPods; ++i)
         pending.push_back({fmt::format("{}/{}/{}", uid, set.name, i), kind, false, Duration{0}, {}});
     }
   }
@@ -385,7 +385,7 @@ ClusterView ViewBuilder::build(const ConsolidationRow* own) const {
   rules.horizon = options_.consolidation_horizon;
   rules.restart = options_.consolidation_restart;
   rules.least_share = options_.consolidation_saving;
-  rules.node_price = static_cast<double>(options_.node_price.nano()) / kNano;
+  rules.node_price = static_cast<double>(options_.node_price.nano()) / kNanoPerUsd;
   add_nodes(work);
   add_pending(work);
   add_pools(work);

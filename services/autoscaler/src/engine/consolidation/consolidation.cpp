@@ -12,7 +12,7 @@ namespace qm::autoscaler {
 namespace {
 
 constexpr const char* kLast = "last";
-constexpr const char* kCounter = "consolidation";
+constexpr const char* kConsolidationCounter = "consolidation";
 
 std::vector<std::size_t> indices_of(const ClusterView& view, const std::vector<ClaimName>& claims) {
   std::vector<std::size_t> out;
@@ -270,7 +270,7 @@ void Consolidation::search() {
   for (const std::size_t node : plan->removed) row.claims.push_back(view.claims[node]);
   row.reason = fmt::format("{} nodes at {} USD/h may become {} at {} USD/h", plan->removed.size(),
                            plan->before.to_usd(2), plan->launches.size(), plan->after.to_usd(2));
-  const std::int64_t number = tables_.counters.edit(kCounter) += 1;
+  const std::int64_t number = tables_.counters.edit(kConsolidationCounter) += 1;
   tables_.consolidations.insert(fmt::format("{:08}", number), std::move(row));
   disruptions_.wake(state_.now + options_.consolidation_validation);
 }

@@ -18,7 +18,7 @@ using std::chrono::hours;
 constexpr Duration kDay = hours(24);
 constexpr std::size_t kMostChanges = 4096;  // of a day
 constexpr std::size_t kMostBoots = 32;
-constexpr std::size_t kMostPending = 20;
+constexpr std::size_t kMostPendingGangs = 20;
 constexpr std::int64_t kMostNodes = 10'000;
 
 std::string day_of(Instant at) { return fmt::format("{:06}", micros(at) / kDay.count()); }
@@ -203,7 +203,7 @@ bool HeadroomSlos::yields(const Pool& pool) const {
   for (const auto& [uid, item] : tables_.demand) {
     const Plan* plan = tables_.plans.find(uid);
     if (plan != nullptr && plan->promised_attempt > 0) continue;
-    if (++pending > kMostPending) return false;
+    if (++pending > kMostPendingGangs) return false;
     if (facts_.other_owner(item) != nullptr || offers_.cheapest(item.pod_sets, usage, nullptr)) continue;
     if (!without) {
       without = usage;

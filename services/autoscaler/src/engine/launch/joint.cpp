@@ -14,7 +14,6 @@
 namespace qm::autoscaler {
 namespace {
 
-constexpr std::string_view kHostname = "kubernetes.io/hostname";
 constexpr std::size_t kMostPods = 5'000;  // of one plan: a step ends within a fraction of a second
 constexpr double kNano = 1e9;
 

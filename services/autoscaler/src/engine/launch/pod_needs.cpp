@@ -1,6 +1,7 @@
 // Node selector, required node affinity, and anti-affinity by host, of a pod template.
 #include "launch/pod_needs.hpp"
 
+#include "qm/autoscaler/requirements/keys.hpp"
 #include "qm/kube_rules/text.hpp"
 
 #include <algorithm>
@@ -11,7 +12,6 @@ namespace qm::autoscaler {
 namespace {
 
 constexpr std::size_t kMostTemplates = 10'000;
-constexpr std::string_view kHostname = "kubernetes.io/hostname";
 
 /// None if no new node matches the term: it names nodes, or its expressions are not valid or contradict one another.
 std::optional<Requirements> requirements_of(const kube_rules::SelectorTerm& term) {

@@ -9,6 +9,7 @@ namespace qm::autoscaler {
 /// Source   pkg/apis/v1/labels.go of both.
 
 inline constexpr std::string_view kRegion = "topology.kubernetes.io/region";
+inline constexpr std::string_view kHostname = "kubernetes.io/hostname";
 
 /// The key without its beta spelling: "beta.kubernetes.io/arch" is "kubernetes.io/arch".
 [[nodiscard]] std::string normalized_key(std::string_view key);
