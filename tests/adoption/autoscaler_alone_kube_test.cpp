@@ -146,7 +146,7 @@ TEST_F(AutoscalerAlone, APendingPodGetsAnInstanceByANodeClaimWhichIsTerminatedWh
   ASSERT_TRUE(comes([&] { return !get(kPods, "waits").path("spec.nodeName").string().empty(); }, 90s))
       << autoscaler->log();
   EXPECT_EQ(claims().size(), 1U) << "one instance is enough";
-  ASSERT_TRUE(comes([&] { return ended("waits"); }, 90s));
+  ASSERT_TRUE(comes([&] { return ended("waits"); }, 90s)) << get(kPods, "waits").dump() << autoscaler->log();
   // No other pod needs it: the node is cordoned, and its claim is deleted.
   EXPECT_TRUE(comes([&] { return claims().empty(); }, 90s)) << autoscaler->state().pretty();
   EXPECT_TRUE(comes([&] { return autoscaler->state().path("engine.demand").size() == 0; }));
@@ -174,7 +174,7 @@ TEST_F(AutoscalerAlone, APendingPodScalesUpAnAutoScalingGroupAndAnIdleInstanceLe
   ASSERT_TRUE(comes([&] { return !get(kPods, "waits").path("spec.nodeName").string().empty(); }, 90s))
       << autoscaler->log();
   EXPECT_TRUE(claims().empty()) << "an instance of a group has no NodeClaim";
-  ASSERT_TRUE(comes([&] { return ended("waits"); }, 90s));
+  ASSERT_TRUE(comes([&] { return ended("waits"); }, 90s)) << get(kPods, "waits").dump() << autoscaler->log();
   EXPECT_TRUE(comes([&] { return desired() == 0; }, 90s)) << autoscaler->state().pretty();
 }
 
