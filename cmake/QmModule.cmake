@@ -3,6 +3,11 @@
 #   qm_library(store DEPS qm::base PRIVATE_DEPS PkgConfig::pqxx)     -> target qm_store, alias qm::store
 #   qm_program(qm-admission SOURCES main.cpp DEPS qm::admission)     -> build/<preset>/bin/qm-admission
 #
+#   qm_part(autoscaler pack DEPS qm::base OWN_HEADERS)               -> target qm_autoscaler_pack, alias qm::autoscaler_pack
+#
+# qm_part makes a library of src/NAME/*.cpp of a service, which publishes include/; with OWN_HEADERS its sources include
+# headers of src/NAME. The tests of a part are named by qm_tests.
+#
 # qm_library compiles every src/*.cpp, publishes include/, and creates one test binary per suffix found under the
 # module: *_test.cpp and *_prop_test.cpp -> <name>_test, *_pg_test.cpp -> <name>_pg_test, and so on. The suffix names
 # the requirement of a test, which is also its ctest label. *_bench.cpp becomes <name>_bench.
@@ -234,4 +239,18 @@ function(qm_collect_targets)
     list(TRANSFORM core_tests APPEND _asan)
     add_custom_target(asan_tests DEPENDS ${core_tests})
   endif()
+endfunction()
+
+function(qm_part service name)
+  cmake_parse_arguments(arg "OWN_HEADERS" "" "DEPS;PRIVATE_DEPS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/${name}/*.cpp)
+  set(target qm_${service}_${name})
+  add_library(${target} STATIC ${sources})
+  target_compile_options(${target} PRIVATE ${QM_WARNINGS})
+  target_include_directories(${target} PUBLIC include)
+  if(arg_OWN_HEADERS)
+    target_include_directories(${target} PRIVATE src/${name})
+  endif()
+  target_link_libraries(${target} PUBLIC ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})
+  add_library(qm::${service}_${name} ALIAS ${target})
 endfunction()
