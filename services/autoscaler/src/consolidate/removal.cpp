@@ -21,7 +21,7 @@ std::int64_t amount(const kube_rules::Amounts& amounts, const std::string& name)
 }  // namespace
 
 // The largest first: extended resources such as GPUs, then CPU, then memory.
-Removal::Pods Removal::movers(std::span<const std::size_t> nodes) const {
+Removal::Pods Removal::pods_to_move(std::span<const std::size_t> nodes) const {
   Pods out;
   for (const std::size_t node : nodes) {
     for (const Pod& pod : problem_.nodes[node].pods) {
@@ -132,7 +132,7 @@ Result<Plan> Removal::try_remove(std::span<const std::size_t> nodes) {
   Plan plan;
   plan.removed.assign(nodes.begin(), nodes.end());
   value(problem_, plan);
-  const Pods pods = movers(nodes);
+  const Pods pods = pods_to_move(nodes);
   if (pods.empty()) return fail(Code::kFailedPrecondition, "the nodes have no pods: empty nodes are not consolidated");
   for (const std::size_t node : nodes) cluster_.remove(node);
   Pods left;

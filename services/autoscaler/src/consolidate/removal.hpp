@@ -18,7 +18,7 @@ class Removal {
 
  private:
   using Pods = std::vector<const Pod*>;
-  [[nodiscard]] Pods movers(std::span<const std::size_t> nodes) const;
+  [[nodiscard]] Pods pods_to_move(std::span<const std::size_t> nodes) const;
   void move(const Pods& pods, Plan& plan, Pods& left);
   [[nodiscard]] Status launch(const Pods& pods, Plan& plan);
   [[nodiscard]] bool fits(const Plan& plan);

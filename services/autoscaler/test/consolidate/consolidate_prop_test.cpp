@@ -81,7 +81,7 @@ RC_GTEST_PROP(ConsolidateProp, PlansKeepEveryRule, (std::uint64_t seed)) {
   if (!holds) RC_LOG(holds.error().to_string());
   RC_ASSERT(holds.has_value());
   std::map<std::string, std::int64_t> removed;
-  std::set<std::string> movers, placed;
+  std::set<std::string> to_move, placed;
   Money before, after;
   std::int64_t guarded = 0;
   for (const std::size_t i : out->removed) {
@@ -93,7 +93,7 @@ RC_GTEST_PROP(ConsolidateProp, PlansKeepEveryRule, (std::uint64_t seed)) {
     bool guard = false;
     for (const Pod& pod : node.pods) {
       if (pod.stays) continue;
-      movers.insert(pod.name);
+      to_move.insert(pod.name);
       guard |= !pod.budget.empty();
     }
     guarded += guard ? 1 : 0;
@@ -112,7 +112,7 @@ RC_GTEST_PROP(ConsolidateProp, PlansKeepEveryRule, (std::uint64_t seed)) {
     uses[launch.pool]["cpu"] += pool.types[launch.type].cpu_milli;
     ++uses[launch.pool]["nodes"];
   }
-  RC_ASSERT(placed == movers);
+  RC_ASSERT(placed == to_move);
   RC_ASSERT(after < before);
   for (const Pool& pool : problem.pools) RC_ASSERT(removed[pool.name] <= pool.disruptions);
   for (const auto& [pool, sums] : uses) {
