@@ -11,6 +11,7 @@
 #include "qm/wire/model.hpp"
 #include "replicas/replica_rows.hpp"
 #include "state/autoscaler_state.pb.h"
+#include "stored.hpp"
 
 #include <charconv>
 
@@ -307,13 +308,6 @@ void append(const Table<Key, Row>& table, const char* kind, KeyText text, std::v
   table.changed([&](const Key& key, const Row* row) {
     out.push_back({kind, text(key), row == nullptr ? std::nullopt : std::optional(bytes(*row))});
   });
-}
-
-template <class Message>
-Result<Message> parsed(const std::string& text, const char* kind) {
-  Message m;
-  if (!m.ParseFromString(text)) return fail(Code::kInternal, "a stored {} cannot be read", kind);
-  return m;
 }
 
 constexpr auto kValue = [](const auto& id) { return id.value(); };

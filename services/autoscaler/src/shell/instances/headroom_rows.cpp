@@ -3,6 +3,7 @@
 #include "instances/lifecycle_rows.hpp"
 #include "qm/wire/encode.hpp"
 #include "state/autoscaler_state.pb.h"
+#include "stored.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -69,13 +70,6 @@ HeadroomDay headroom_day_of(const st::HeadroomDay& row) {
 
 /// "NodePool|day": a day has no bar.
 std::string key_of(const std::pair<std::string, std::string>& day) { return day.first + "|" + day.second; }
-
-template <class Message>
-Result<Message> parsed(const std::string& value, const char* kind) {
-  Message m;
-  if (!m.ParseFromString(value)) return fail(Code::kInternal, "a stored {} cannot be read", kind);
-  return m;
-}
 
 }  // namespace
 

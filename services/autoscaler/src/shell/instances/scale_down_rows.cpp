@@ -3,6 +3,7 @@
 #include "qm/wire/encode.hpp"
 #include "qm/wire/model.hpp"
 #include "state/autoscaler_state.pb.h"
+#include "stored.hpp"
 
 namespace qm::autoscaler {
 namespace st = quartermaster::autoscaler::state;
@@ -25,13 +26,6 @@ void append(const Table<Key, Row>& table, const char* kind, std::vector<store::S
   table.changed([&](const Key& key, const Row* row) {
     out.push_back({kind, text(key), row == nullptr ? std::nullopt : std::optional(bytes(*row))});
   });
-}
-
-template <class Message>
-Result<Message> parsed(const std::string& value, const char* kind) {
-  Message m;
-  if (!m.ParseFromString(value)) return fail(Code::kInternal, "a stored {} cannot be read", kind);
-  return m;
 }
 
 }  // namespace
