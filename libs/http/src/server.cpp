@@ -59,6 +59,7 @@ struct Shared {
   std::set<SessionBase*> sessions;
   int busy = 0;  ///< requests that were partly read, and that have no complete response yet
   bool draining = false, stopping = false;
+  std::chrono::steady_clock::time_point accepted_at{};  ///< when the last connection was accepted
 };
 
 class SessionBase {
@@ -80,6 +81,9 @@ class SessionBase {
   }
   /// Call after the server's threads have joined.
   virtual void close_socket() = 0;
+  /// Any thread, under the shared mutex: ends the connection unless a request has begun on it, or its peer has not
+  /// sent the first yet.
+  virtual void retire() = 0;
 
  protected:
   void set_busy(bool busy) {
@@ -112,6 +116,16 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
 
   void close_socket() override { close_now(); }
 
+  void retire() override {
+    auto session = this->weak_from_this().lock();
+    if (!session) return;
+    auto executor = session->stream_.get_executor();
+    asio::post(executor, [session = std::move(session)] {
+      // A read that has its bytes already is not cancelled: that request is answered.
+      if (session->idle_) session->tcp_layer().cancel();
+    });
+  }
+
   /// Called from the acceptor's thread.
   void run() {
     asio::dispatch(stream_.get_executor(), [self = this->shared_from_this()] { self->begin(); });
@@ -135,7 +149,10 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   void wait_request() {
     if (buffer_.size() > 0) return read_request();
     tcp_layer().expires_after(shared_.options.idle_timeout);
+    idle_ = true;
     stream_.async_read_some(buffer_.prepare(8192), [self = self()](error_code ec, std::size_t n) {
+      self->idle_ = false;
+      if (ec == asio::error::operation_aborted) return self->finish();
       if (ec) return;
       self->buffer_.commit(n);
       self->read_request();
@@ -339,6 +356,7 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
   std::string out_;
   std::array<char, 4096> discard_{};
   std::size_t lingered_ = 0;
+  bool idle_ = false;  ///< no byte of the next request has arrived
   bool writing_ = false, gone_ = false;
 };
 
@@ -428,6 +446,7 @@ struct Server::Impl {
     socket.set_option(asio::socket_base::keep_alive(true), ignored);
     {
       const std::scoped_lock lock(shared.mutex);
+      shared.accepted_at = std::chrono::steady_clock::now();
       if (shared.sessions.size() >= shared.options.max_connections) {
         ++refused;
         socket.non_blocking(true, ignored);
@@ -514,9 +533,20 @@ void Server::drain(std::chrono::milliseconds window) {
   auto& shared = impl_->shared;
   std::unique_lock lock(shared.mutex);
   shared.draining = true;
-  // A client with an open connection learns with its next response that it is the last one; a client without a
-  // request in all that time is unlikely to send one.
-  shared.left.wait_for(lock, window, [&] { return shared.sessions.empty() || shared.stopping; });
+  // A client with an open connection learns with its next response that it is the last one. While new connections
+  // arrive, more would be refused.
+  const auto begin = std::chrono::steady_clock::now();
+  const auto none_left = [&] { return shared.sessions.empty() || shared.stopping; };
+  for (;;) {
+    const auto quiet = std::min(shared.accepted_at + window / 2, begin + 2 * window);
+    const auto until = std::max(quiet, shared.sessions.empty() ? quiet : begin + window);
+    if (shared.stopping || std::chrono::steady_clock::now() >= until) break;
+    shared.left.wait_until(lock, until);
+  }
+  // The others are idle: their clients learn now that the connection has ended, before they use it again. Closing it
+  // later, with a request in it, would reset it.
+  for (auto* session : shared.sessions) session->retire();
+  shared.left.wait_for(lock, std::min<std::chrono::milliseconds>(window, kLinger), none_left);
   shared.left.wait_for(lock, shared.options.read_timeout, [&] { return shared.busy == 0 || shared.stopping; });
 }
 

@@ -15,9 +15,11 @@ using admission_policy::Settings, admission_policy::View;
 
 namespace {
 
-/// How long an open connection of the API server may take to learn that the server stops. The API server sends
-/// several requests a second where pods are created at all, and closes unused connections itself.
+/// How long an open connection of the API server may take to learn by a response that the server stops.
 constexpr std::chrono::seconds kDrain{2};
+/// The API server closes a connection after 90 s without a call. A connection that this side closed first could be the
+/// one that it selects for its next call, which then fails.
+constexpr std::chrono::seconds kIdle{120};
 
 http::Response refused(const Error& error) { return http::text(400, error.to_string() + "\n"); }
 
@@ -93,6 +95,7 @@ Status Server::serve(const http::Identity& identity) {
   options.threads = impl_->options.threads;
   options.pinned = true;  // handlers never block
   options.max_body = impl_->options.max_body;
+  options.idle_timeout = kIdle;
   options.identity = identity;
   auto server = std::make_unique<http::Server>(
       options, [impl = impl_.get()](const http::Request& request) { return impl->handle(request); });
