@@ -116,6 +116,39 @@ TEST_F(PodIntegration, AnnotationReachesNoWorkloadOfAnotherNamespace) {
   EXPECT_EQ(workload("uid-a")->phase, Phase::kAdmitted) << "the end of the forged pod is not its end";
 }
 
+TEST_F(PodIntegration, FirstListIsOrderedByAge) {
+  server_.close_watches();
+  watch_.reset();
+  // A list is ordered by name.
+  for (int i = 0; i < 20; ++i) {
+    server_.put(pod(fmt::format("p{:02}", i), fmt::format("2026-01-01T00:00:{:02}Z", 59 - i), "apps/v1 ReplicaSet web",
+                    {}, 8));
+  }
+  watch_ = std::make_unique<PodWatch>(*client_, *host_);
+  watch_->start();
+  EXPECT_TRUE(is("p19", Phase::kAdmitted));
+  EXPECT_TRUE(is("p00", Phase::kPending));
+}
+
+TEST_F(PodIntegration, AYoungerPodIsNotSentBeforeAnOlderOneThatWasHeldBack) {
+  server_.close_watches();
+  watch_.reset();
+  kube::Ownership owners(*client_, {"quota", "auto", {}});
+  watch_ = std::make_unique<PodWatch>(*client_, *host_, WatchOptions{&owners, &owners});
+  server_.put(pod("z-older", kOne, "apps/v1 ReplicaSet web", {}, 8));
+  watch_->start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return watch_->synced() && server_.watched("pods"); }));
+  owners.start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return owners.known(); }));
+  // The owners are known, and the watch has not been notified yet.
+  server_.put(pod("a-younger", kTwo, "apps/v1 ReplicaSet web", {}, 8));
+  EXPECT_FALSE(
+      qm::testing::wait_until([&] { return workload("uid-a-younger").has_value(); }, std::chrono::seconds(1)));
+  watch_->owners_changed();
+  EXPECT_TRUE(is("z-older", Phase::kAdmitted));
+  EXPECT_TRUE(is("a-younger", Phase::kPending));
+}
+
 TEST(PodGroups, VolcanoGroupFillsInMissingFieldsOfPods) {
   auto member = pod("ring-a", "2026-01-01T00:00:00Z", "batch/v1 Job ring", {});
   auto group = Json::object({{"kind", "PodGroup"},

@@ -85,6 +85,26 @@ TEST_F(WatchTest, FirstListIsOrderedByAge) {
   EXPECT_EQ(phase("uid-j00"), Phase::kPending);
 }
 
+TEST_F(WatchTest, AYoungerJobIsNotSentBeforeAnOlderOneThatWasHeldBack) {
+  for (const auto& object : testing::queue_objects()) Mailbox(*host_).send("object", object);  // eight GPUs
+  kube::Ownership owners(*client_, {"quota", "auto", {}});
+  watch_ = std::make_unique<JobWatch>(*client_, *host_, WatchOptions{&owners, &owners});
+  Json older = testing::make_job("team", "z-older", "q", 8);
+  jobs_.put(older);
+  watch_->start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return watch_->synced() && jobs_.watched("jobs"); }));
+  owners.start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return owners.known(); }));
+  // The owners are known, and the watch has not been notified yet.
+  Json younger = testing::make_job("team", "a-younger", "q", 8);
+  younger.set("metadata").set("creationTimestamp", "2026-01-01T00:00:09Z");
+  jobs_.put(younger);
+  EXPECT_FALSE(qm::testing::wait_until([&] { return phase("uid-a-younger").has_value(); }, std::chrono::seconds(1)));
+  watch_->owners_changed();
+  EXPECT_TRUE(qm::testing::wait_until([&] { return phase("uid-z-older") == Phase::kQuotaReserved; }));
+  EXPECT_TRUE(qm::testing::wait_until([&] { return phase("uid-a-younger") == Phase::kPending; }));
+}
+
 TEST_F(WatchTest, UnreadableJobDoesNotStopOthers) {
   Json bad = testing::make_job("team", "bad", "q", 1);
   bad.set("spec")

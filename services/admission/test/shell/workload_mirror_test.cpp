@@ -97,6 +97,33 @@ TEST_F(MirrorTest, PodSetsAreFixedWhileQuotaIsReserved) {
   EXPECT_EQ(server_.writes() - writes, 4) << "without quota, the spec, with quota, the attempt";
 }
 
+TEST_F(MirrorTest, FirstListIsOrderedByAge) {
+  server_.close_watches();
+  mirror_.reset();
+  // A list is ordered by name.
+  for (int i = 0; i < 20; ++i) {
+    Json workload = *Json::parse(R"({"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"Workload","metadata":{
+        "namespace":"team"},"spec":{"queueName":"q","podSets":[{"name":"main","count":1,"template":{"spec":{
+        "containers":[{"name":"main","resources":{"requests":{"nvidia.com/gpu":"8"}}}]}}}]}})");
+    workload.set("metadata").set("name", fmt::format("w{:02}", i)).set("uid", fmt::format("uid-w{:02}", i));
+    workload.set("metadata").set("creationTimestamp", fmt::format("2026-01-01T00:00:{:02}Z", 59 - i));
+    server_.put(workload);
+  }
+  mirror();
+  const auto is = [&](const char* uid, Phase phase) {
+    return qm::testing::wait_until([&] {
+      bool found = false;
+      host_->read([&](const service::Shell& shell) {
+        const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid));
+        found = w != nullptr && w->phase == phase;
+      });
+      return found;
+    });
+  };
+  EXPECT_TRUE(is("uid-w19", Phase::kAdmitted));
+  EXPECT_TRUE(is("uid-w00", Phase::kPending));
+}
+
 TEST_F(MirrorTest, EmptyWorkloadHasConditionWithReasonOfList) {
   seen(testing::make_job("team", "train", "q", 1, 0));
   EXPECT_EQ(quota_reserved(), "False NoPods");

@@ -163,7 +163,7 @@ void Solo::offer(Json pod) {
   gangs_.erase(ns + "/" + group);
   std::sort(pods.begin(), pods.end(), [](const Json& a, const Json& b) {
     const auto rank = [](const Json& p) {
-      return std::tuple(p["metadata"]["creationTimestamp"].string(), kube::name_of(p), kube::uid_of(p));
+      return std::tuple(kube::created_of(p), kube::name_of(p), kube::uid_of(p));
     };
     return rank(a) < rank(b);
   });

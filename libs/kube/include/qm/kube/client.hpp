@@ -168,6 +168,8 @@ class Informer {
 [[nodiscard]] std::string namespace_of(const Json& object);
 [[nodiscard]] std::string uid_of(const Json& object);
 [[nodiscard]] std::string resource_version_of(const Json& object);
+/// The creation time as the API server writes it, in UTC; such texts are ordered by time.
+[[nodiscard]] std::string created_of(const Json& object);
 [[nodiscard]] std::string annotation(const Json& object, std::string_view key);
 [[nodiscard]] std::string label(const Json& object, std::string_view key);
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/admission/watch/checkpoint_policies.hpp"
+#include "qm/admission/watch/namespace_owners.hpp"
 #include "qm/admission/watch/periodic.hpp"
 #include "qm/admission/watch/pod_defaults.hpp"
 #include "qm/config/workload_kinds.hpp"
@@ -71,6 +72,7 @@ class JobWatch {
   WatchOptions options_;
   Mailbox mailbox_;
   std::mutex mutex_;
+  NamespaceOwners owners_;
   std::map<std::string, std::string> known_;  ///< uid -> what was last sent for it
   std::map<std::string, Json> left_;          ///< uid -> job in a namespace of another owner, or with refused pods
   bool listed_ = false;                       ///< the first list is complete; until then jobs are held back in `left_`
@@ -84,7 +86,8 @@ class JobWatch {
 /// Sends pods with the admission scheduling gate to the host: single pods, or groups. A group by the label
 /// kueue.x-k8s.io/pod-group-name is complete when it has as many pods as its annotation
 /// kueue.x-k8s.io/pod-group-total-count. A group by the annotation scheduling.k8s.io/group-name is complete when it has
-/// minMember pods of that PodGroup of Volcano. Pods without the gate are ignored. The PodGroup supplies the queue
+/// minMember pods of that PodGroup of Volcano. Pods without the gate are ignored. The first list is sent when it is
+/// complete, oldest group first. The PodGroup supplies the queue
 /// or the priority class where its pods name none.
 ///
 /// A step of a run (Argo Workflows, Tekton, Kubeflow Pipelines) is pending since the first known pod of its run
@@ -145,9 +148,11 @@ class PodWatch {
   [[nodiscard]] std::string wanted_phase(const Gang& gang);
   [[nodiscard]] Json wanted_conditions(const Gang& gang);
   void look_again();
+  void update_oldest_first(std::vector<std::string> keys);
 
   WatchOptions options_;
   Mailbox mailbox_;
+  NamespaceOwners owners_;
   kube::Client& client_;
   std::mutex mutex_;
   std::map<std::string, Group> groups_;

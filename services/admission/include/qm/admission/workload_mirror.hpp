@@ -51,6 +51,7 @@ class WorkloadMirror {
   };
   void changed(const Json& object, bool deleted);
   void offer(const Json& object);
+  void offer_left();
   void synced_list();
   std::vector<Target> targets();
   Status put(const kube::Resource& at, const Target& target);
@@ -64,6 +65,8 @@ class WorkloadMirror {
   MirrorOptions options_;
   Mailbox mailbox_;
   std::mutex mutex_;
+  NamespaceOwners owners_;
+  bool listed_ = false;                       ///< the first list is complete; until then objects are held back in `left_`
   std::map<std::string, std::string> known_;  ///< uid -> what was last sent for it
   std::map<std::string, Json> left_;          ///< uid -> object in a namespace of another owner, or refused by limits
   std::map<WorkloadUid, Written> written_;    ///< what was last written

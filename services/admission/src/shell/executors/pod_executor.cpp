@@ -144,7 +144,7 @@ Result<std::vector<Json>> pods_of(kube::Client& client, const state::JobIntent& 
   if (pods.empty()) QM_TRY(read({}));
   std::sort(pods.begin(), pods.end(), [](const Json& a, const Json& b) {
     const auto rank = [](const Json& pod) {
-      return std::tuple(pod["metadata"]["creationTimestamp"].string(), kube::name_of(pod), kube::uid_of(pod));
+      return std::tuple(kube::created_of(pod), kube::name_of(pod), kube::uid_of(pod));
     };
     return rank(a) < rank(b);
   });

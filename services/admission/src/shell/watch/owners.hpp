@@ -1,7 +1,9 @@
 #pragma once
 #include "qm/admission/watch.hpp"
 
+#include <map>
 #include <string>
+#include <vector>
 
 namespace qm::admission {
 
@@ -13,5 +15,9 @@ namespace qm::admission {
 /// Whether the engine has a workload with this uid in a namespace other than `ns`: an annotation there that names it
 /// is forged.
 [[nodiscard]] bool is_of_other_namespace(service::Host& host, const std::string& uid, const std::string& ns);
+
+/// Objects by uid in the order in which a watch sends them: each is decided as soon as it is sent, and a list of the
+/// API server is ordered by name.
+[[nodiscard]] std::vector<const Json*> oldest_first(const std::map<std::string, Json>& objects);
 
 }  // namespace qm::admission

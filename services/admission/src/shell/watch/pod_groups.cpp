@@ -102,10 +102,8 @@ bool PodWatch::update_without_pods(Gang& gang, Group& group) {
       return false;
     }
     if (!row && (!is_new(gang.phase) || !leads(gang))) return false;
-    if (options_.binding != nullptr && !options_.binding->known()) return false;
-    if (!row && options_.quota != nullptr && !options_.quota->acts(ns, "PodGroup " + kube::name_of(gang.object))) {
-      return false;
-    }
+    if (!owners_.known()) return false;
+    if (!row && !owners_.acts(ns, "PodGroup " + kube::name_of(gang.object))) return false;
     group.uid = gang.uid;
   }
   group.expected = true;
@@ -122,6 +120,22 @@ bool PodWatch::update_without_pods(Gang& gang, Group& group) {
   return true;
 }
 
+/// Each group is decided as soon as it is sent, and the keys are ordered by name.
+void PodWatch::update_oldest_first(std::vector<std::string> keys) {
+  std::map<std::string, std::string> since;
+  for (const auto& key : keys) {
+    auto& first = since[key];
+    if (const auto gang = volcano_.find(key); gang != volcano_.end()) first = kube::created_of(gang->second.object);
+    if (const auto group = groups_.find(key); group != groups_.end()) {
+      for (const auto& [uid, pod] : group->second.pods) {
+        first = first.empty() ? kube::created_of(pod) : std::min(first, kube::created_of(pod));
+      }
+    }
+  }
+  std::ranges::stable_sort(keys, {}, [&](const std::string& key) { return since.at(key); });
+  for (const auto& key : keys) update_group(key, groups_[key]);
+}
+
 void PodWatch::look_again() {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> keys;
@@ -132,7 +146,7 @@ void PodWatch::look_again() {
     const auto known = groups_.find(key);
     if (known == groups_.end() || (known->second.uid == gang.uid && !known->second.ungated)) keys.push_back(key);
   }
-  for (const auto& key : keys) update_group(key, groups_[key]);
+  update_oldest_first(std::move(keys));
   if (list_due_ && groups_known()) {
     list_due_ = false;
     list_uids();

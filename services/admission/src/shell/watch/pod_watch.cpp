@@ -25,8 +25,6 @@ constexpr std::chrono::milliseconds kPeriod{500};
 /// Number of runs that are kept; far more than can be active at once.
 constexpr std::size_t kMostRuns = 10'000;
 
-std::string created(const Json& pod) { return pod["metadata"]["creationTimestamp"].string(); }
-
 std::string print_of(const std::vector<const Json*>& pods, bool readiness) {
   std::string print;
   const auto& kind = *config::workload_kind("Pod");
@@ -49,6 +47,7 @@ std::string print_of(const std::vector<const Json*>& pods, bool readiness) {
 PodWatch::PodWatch(kube::Client& client, service::Host& host, WatchOptions options)
     : options_(options),
       mailbox_(host),
+      owners_(options.quota, options.binding),
       client_(client),
       writer_(kPeriod, [this] { write(); }),
       volcano_informer_(client,
@@ -89,8 +88,8 @@ void PodWatch::changed(const Json& pod, bool deleted) {
     group.pods.erase(kube::uid_of(pod));
   } else {
     if (auto run = config::run_of_pod(pod); !run.empty()) {
-      auto [first, fresh] = runs_.emplace(kube::namespace_of(pod) + "/" + run, created(pod));
-      if (!fresh) first->second = std::min(first->second, created(pod));
+      auto [first, fresh] = runs_.emplace(kube::namespace_of(pod) + "/" + run, kube::created_of(pod));
+      if (!fresh) first->second = std::min(first->second, kube::created_of(pod));
       // The oldest run is dropped; its pods then count by their own age.
       if (runs_.size() > kMostRuns) {
         runs_.erase(std::ranges::min_element(runs_, {}, [](const auto& one) { return one.second; }));
@@ -141,7 +140,7 @@ void PodWatch::update_group(const std::string& key, Group& group) {
   std::vector<const Json*> pods;
   for (const auto& [uid, pod] : group.pods) pods.push_back(&pod);
   std::sort(pods.begin(), pods.end(), [](const Json* a, const Json* b) {
-    const auto rank = [](const Json& pod) { return std::tuple(created(pod), kube::name_of(pod), kube::uid_of(pod)); };
+    const auto rank = [](const Json& pod) { return std::tuple(kube::created_of(pod), kube::name_of(pod), kube::uid_of(pod)); };
     return rank(*a) < rank(*b);
   });
   // A tenant could write the annotation of the workload of another tenant.
@@ -168,6 +167,7 @@ void PodWatch::update_group(const std::string& key, Group& group) {
   if (group.uid.empty() || group.expected) {
     // Its uid may depend on the PodGroup, so wait until PodGroups are listed.
     const bool named = group_of(*pods.front()) != kube::label(*pods.front(), kGroupLabel);
+    if (!pods_listed_) return;
     if (named && !ungated && !groups_known()) return;
     auto total = total_count(*pods.front());
     if (total == 0 && gang != nullptr) {
@@ -184,11 +184,8 @@ void PodWatch::update_group(const std::string& key, Group& group) {
                      : group.uid.empty() ? uid_for(gang, *pods.front())
                                          : group.uid;
     const auto ns = kube::namespace_of(*pods.front());
-    if (options_.binding != nullptr && !options_.binding->known()) return;
-    if (options_.quota != nullptr && !options_.quota->acts(ns, "pod " + kube::name_of(*pods.front())) &&
-        !engine_follows(mailbox_.host(), uid)) {
-      return;
-    }
+    if (!owners_.known()) return;
+    if (!owners_.acts(ns, "pod " + kube::name_of(*pods.front())) && !engine_follows(mailbox_.host(), uid)) return;
     group.uid = uid;
     group.expected = false;
   }
@@ -222,9 +219,10 @@ void PodWatch::update_group(const std::string& key, Group& group) {
 
 void PodWatch::owners_changed() {
   const std::lock_guard lock(mutex_);
+  owners_.renew();
   std::vector<std::string> keys;
   for (const auto& [key, group] : groups_) keys.push_back(key);
-  for (const auto& key : keys) update_group(key, groups_.at(key));
+  update_oldest_first(std::move(keys));
 }
 
 void PodWatch::synced_list() {

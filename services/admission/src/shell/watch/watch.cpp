@@ -89,6 +89,13 @@ bool external_scheduler(const WatchOptions& options, const std::string& ns, cons
   return scheduler != words::kScheduler;
 }
 
+std::vector<const Json*> oldest_first(const std::map<std::string, Json>& objects) {
+  std::vector<const Json*> out;
+  for (const auto& [uid, object] : objects) out.push_back(&object);
+  std::ranges::stable_sort(out, {}, [](const Json* object) { return kube::created_of(*object); });
+  return out;
+}
+
 bool engine_follows(service::Host& host, const std::string& uid) {
   bool follows = false;
   host.read([&](const service::Shell& shell) {
@@ -111,6 +118,7 @@ JobWatch::JobWatch(kube::Client& client, service::Host& host, WatchOptions optio
     : kind_(*config::workload_kind(kind)),
       options_(options),
       mailbox_(host),
+      owners_(options.quota, options.binding),
       // Jobs are served by every cluster.
       informer_(client, kind == "Job" ? kube::Locate([] { return kube::resources::kJobs; }) : locate(client, kind_), "",
                 {[this](const Json& job, bool deleted) { changed(job, deleted); }, [this] { synced_list(); }, {}}) {}
@@ -144,9 +152,8 @@ void JobWatch::offer(const Json& job) {
   if (!is_managed(slim)) return;
   slim.set("metadata").erase("managedFields");
   if (options_.checkpoints != nullptr) options_.checkpoints->mark_job(slim);
-  const bool wait = !listed_ || (options_.binding != nullptr && !options_.binding->known());
-  const auto ours = [&] { return options_.quota == nullptr || options_.quota->acts(ns, "job " + kube::name_of(job)); };
-  if (!known_.contains(uid) && (wait || (!ours() && !taken(uid)))) {
+  const bool wait = !listed_ || !owners_.known();
+  if (!known_.contains(uid) && (wait || (!owners_.acts(ns, "job " + kube::name_of(job)) && !taken(uid)))) {
     left_.insert_or_assign(uid, std::move(slim));
     return;
   }
@@ -164,17 +171,14 @@ void JobWatch::offer(const Json& job) {
   mailbox_.send("job", slim.dump(), uid, trace_of(job));
 }
 
-// Oldest first: each job is decided as soon as it is offered, and a list is ordered by name.
 void JobWatch::offer_left() {
   const auto again = std::exchange(left_, {});
-  std::vector<const Json*> jobs;
-  for (const auto& [uid, job] : again) jobs.push_back(&job);
-  std::ranges::stable_sort(jobs, {}, [](const Json* job) { return job->path("metadata.creationTimestamp").string(); });
-  for (const Json* job : jobs) offer(*job);
+  for (const Json* job : oldest_first(again)) offer(*job);
 }
 
 void JobWatch::owners_changed() {
   const std::lock_guard lock(mutex_);
+  owners_.renew();
   offer_left();
 }
 

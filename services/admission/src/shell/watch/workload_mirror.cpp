@@ -49,6 +49,7 @@ WorkloadMirror::WorkloadMirror(kube::Client& client, service::Host& host, const 
       watch_(watch),
       options_(options),
       mailbox_(host),
+      owners_(watch.quota, watch.binding),
       writer_(options.period, [this] { write(); }),
       informer_(client,
                 [&client] {
@@ -88,8 +89,10 @@ void WorkloadMirror::offer(const Json& object) {
   slim.set("apiVersion", std::string(kGroup) + "/v1beta2").set("kind", "Workload");
   slim.set("metadata").erase("managedFields");
   if (!is_mirror(slim)) {
-    const bool ours = watch_.quota == nullptr || watch_.quota->acts(ns, "workload " + kube::name_of(slim));
-    if (!known_.contains(uid) && !ours && !engine_follows(mailbox_.host(), uid)) {
+    const auto taken = [&] {
+      return owners_.acts(ns, "workload " + kube::name_of(slim)) || engine_follows(mailbox_.host(), uid);
+    };
+    if (!known_.contains(uid) && (!listed_ || !taken())) {
       left_.insert_or_assign(uid, object);
       return;
     }
@@ -107,14 +110,21 @@ void WorkloadMirror::offer(const Json& object) {
   mailbox_.send("workload", slim.dump(), uid);
 }
 
+void WorkloadMirror::offer_left() {
+  const auto again = std::exchange(left_, {});
+  for (const Json* object : oldest_first(again)) offer(*object);
+}
+
 void WorkloadMirror::owners_changed() {
   const std::scoped_lock lock(mutex_);
-  const auto again = std::exchange(left_, {});
-  for (const auto& [uid, object] : again) offer(object);
+  owners_.renew();
+  offer_left();
 }
 
 void WorkloadMirror::synced_list() {
   const std::scoped_lock lock(mutex_);
+  listed_ = true;
+  offer_left();
   Json uids = Json::array();
   for (const auto& [uid, print] : known_) uids.push_back(uid);
   for (const auto& [uid, object] : left_) uids.push_back(uid);
