@@ -141,6 +141,44 @@ TEST(Server, ADrainWaitsForWhatWasBegunAndNoLongerForTheSilent) {
   EXPECT_EQ(silent.read_all(), "");
 }
 
+TEST(Server, ADrainEndsIdleConnectionsBeforeTheServerStops) {
+  Server server({}, echo);
+  ASSERT_TRUE(server.start());
+  RawSocket idle(server.port()), used(server.port());
+  used.send("GET /1 HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(used.read_until("\r\n\r\n").find("Connection: keep-alive\r\n"), std::string::npos);
+  EXPECT_EQ(used.read_exactly(7), "GET /1 ");
+  ASSERT_TRUE(wait_until([&] {  // both are accepted
+    RawSocket third(server.port());
+    third.send("GET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    return third.read_all().ends_with("GET /2 ");
+  }));
+  server.drain(100ms);
+  // The end of the stream, not a reset, and without a request.
+  EXPECT_EQ(idle.read_all(), "");
+  EXPECT_EQ(used.read_all(), "");
+}
+
+TEST(Server, ADrainLastsWhileConnectionsArrive) {
+  Server server({}, echo);
+  ASSERT_TRUE(server.start());
+  const auto last_response = [&] {
+    RawSocket fresh(server.port());
+    fresh.send("GET /2 HTTP/1.1\r\nHost: x\r\n\r\n");
+    return fresh.read_until("\r\n\r\n").find("Connection: close\r\n") != std::string::npos;
+  };
+  ASSERT_FALSE(last_response());
+  std::atomic<bool> drained = false;
+  std::jthread drain([&] {
+    server.drain(20s);
+    drained = true;
+  });
+  ASSERT_TRUE(wait_until(last_response));
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(last_response());
+  EXPECT_FALSE(drained) << "no connection is open, and the last one was accepted a moment ago";
+  server.stop();
+}
+
 TEST(Server, HeadHasNoBody) {
   Server server({}, echo);
   ASSERT_TRUE(server.start());

@@ -93,9 +93,10 @@ class Server {
   ~Server();
   Status start();
   /// Call before stop, so that no call is lost: from now on each response has `Connection: close` and ends its
-  /// connection. New connections are still accepted. When no connection is left or the window is over, and none was
-  /// accepted in the last half of a window (at most twice the window), idle connections are ended. Returns when no
-  /// started request is without its response; streams are not awaited. Any thread but the handlers'.
+  /// connection. New connections are still accepted. Idle connections are ended when the window is over; it is
+  /// extended, at most to twice its length, until none was accepted for half of it. Without connections it ends at
+  /// once. Returns when no started request is without its response; streams are not awaited. Any thread but the
+  /// handlers'.
   void drain(std::chrono::milliseconds window);
   void stop();  ///< closes streams, joins
   [[nodiscard]] std::uint16_t port() const;
