@@ -121,8 +121,8 @@ TEST_F(PodIntegration, FirstListIsOrderedByAge) {
   watch_.reset();
   // A list is ordered by name.
   for (int i = 0; i < 20; ++i) {
-    server_.put(pod(fmt::format("p{:02}", i), fmt::format("2026-01-01T00:00:{:02}Z", 59 - i), "apps/v1 ReplicaSet web",
-                    {}, 8));
+    server_.put(
+        pod(fmt::format("p{:02}", i), fmt::format("2026-01-01T00:00:{:02}Z", 59 - i), "apps/v1 ReplicaSet web", {}, 8));
   }
   watch_ = std::make_unique<PodWatch>(*client_, *host_);
   watch_->start();
@@ -142,8 +142,7 @@ TEST_F(PodIntegration, AYoungerPodIsNotSentBeforeAnOlderOneThatWasHeldBack) {
   ASSERT_TRUE(qm::testing::wait_until([&] { return owners.known(); }));
   // The owners are known, and the watch has not been notified yet.
   server_.put(pod("a-younger", kTwo, "apps/v1 ReplicaSet web", {}, 8));
-  EXPECT_FALSE(
-      qm::testing::wait_until([&] { return workload("uid-a-younger").has_value(); }, std::chrono::seconds(1)));
+  EXPECT_FALSE(qm::testing::wait_until([&] { return workload("uid-a-younger").has_value(); }, std::chrono::seconds(1)));
   watch_->owners_changed();
   EXPECT_TRUE(is("z-older", Phase::kAdmitted));
   EXPECT_TRUE(is("a-younger", Phase::kPending));

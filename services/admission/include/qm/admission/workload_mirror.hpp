@@ -66,7 +66,7 @@ class WorkloadMirror {
   Mailbox mailbox_;
   std::mutex mutex_;
   NamespaceOwners owners_;
-  bool listed_ = false;                       ///< the first list is complete; until then objects are held back in `left_`
+  bool listed_ = false;  ///< the first list is complete; until then objects are held back in `left_`
   std::map<std::string, std::string> known_;  ///< uid -> what was last sent for it
   std::map<std::string, Json> left_;          ///< uid -> object in a namespace of another owner, or refused by limits
   std::map<WorkloadUid, Written> written_;    ///< what was last written

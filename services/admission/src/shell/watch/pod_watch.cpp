@@ -140,7 +140,9 @@ void PodWatch::update_group(const std::string& key, Group& group) {
   std::vector<const Json*> pods;
   for (const auto& [uid, pod] : group.pods) pods.push_back(&pod);
   std::sort(pods.begin(), pods.end(), [](const Json* a, const Json* b) {
-    const auto rank = [](const Json& pod) { return std::tuple(kube::created_of(pod), kube::name_of(pod), kube::uid_of(pod)); };
+    const auto rank = [](const Json& pod) {
+      return std::tuple(kube::created_of(pod), kube::name_of(pod), kube::uid_of(pod));
+    };
     return rank(*a) < rank(*b);
   });
   // A tenant could write the annotation of the workload of another tenant.
