@@ -32,6 +32,7 @@ struct Cluster {
   std::string setting;                      ///< the value of --kube
   std::string clock;                        ///< the value of --clock
   std::string aws;                          ///< an EC2 and Auto Scaling endpoint
+  std::string faults;                       ///< where the cloud takes orders to fail, if it does
   bool machines = false;                    ///< instances of `aws` become nodes without the test's help
   bool scheduler = false;                   ///< the cluster has a scheduler that binds pods of default-scheduler
   std::vector<std::shared_ptr<void>> keep;  ///< objects with the same lifetime

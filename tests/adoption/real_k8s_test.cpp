@@ -53,6 +53,7 @@ Cluster* Cluster::shared(std::string* why_not) {
     // A simulated cloud in addition: the test turns its instances into nodes.
     if (const auto cloud = Fleet::start({"--nodes", "0", "--factor", "1"}, &reason)) {
       made->aws = cloud->url("aws");
+      made->faults = cloud->url("node");
       made->keep = {cloud};
     }
     return made;
