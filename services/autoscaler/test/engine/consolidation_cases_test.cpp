@@ -328,6 +328,7 @@ TEST(Consolidation, OnAQuietDayNoNodeIsMovedTwice) {
       sim.run(30min, 60s);
       prices();
     }
+    RecordProperty(fmt::format("moves of 10 nodes, seed {}", seed), static_cast<int>(sim.count("drain")));
     EXPECT_GT(sim.count("drain"), 0) << seed;
     EXPECT_LE(sim.count("drain"), 10) << "at most one move for each node that was there, seed " << seed;
     for (const auto& line : sim.log)
