@@ -62,7 +62,7 @@ p sells=small:2:0.2:spot sells=tiny:2:0.1:spot sells=other:2:0.5 | a p spot pods
 p sells=large:8:1.5 | a*3 p pods=2500 | - | a1,a2,a3 launch=large
 # Multi-NodeClaim Consolidation won't merge 2 nodes into 1 of the same type
 p sells=4-core:4:0.9 | a p closed pods=1000 ; b p closed pods=1000 | - | - | a,b: replaced by one of its own kind
-# Multi-NodeClaim Consolidation can merge 2 nodes into 1 of the same type in another zone
+# Multi-NodeClaim Consolidation can merge 2 nodes into 1 of the same type in another zone (not in Karpenter)
 p sells=4-core:4:0.9:on-demand:b | a p closed pods=1000 ; b p closed pods=1000 | - | a,b launch=4-core
 # Consolidation Budgets should only allow 3 nodes to be disrupted
 p budget=3 | a*10 p cores=16 pods=1000 | - | 3
@@ -77,14 +77,14 @@ p | a*3 p pods=1000:db ; b - | apart=db | a1
 p | a p usd=9 zone=a pods=1000:web ; b p zone=b pods=1000:web ; c - zone=b | spread=web | b | a: no running node admits pod
 # Consolidation will consider a node with a DaemonSet pod as empty
 p | a p daemon=500 ; b p | - | - | a: the nodes have no pods
-# Consolidation Delete should not find places for pods of DaemonSets
+# Consolidation Delete should not find places for pods of DaemonSets (not in Karpenter)
 p | a p cores=8 pods=1000 daemon=3000 ; b p pods=3000 | - | a
-# Consolidation Replace considers the limits of the NodePool
+# Consolidation Replace considers the limits of the NodePool (not in Karpenter)
 p left=nodes:0 sells=small:2:0.5 | a p pods=1000 | - | - | a: NodePool p has 0 of nodes left, and the replacements use 1
 p left=cpu:2000 sells=small:2:0.5 | a p pods=1000 | - | a launch=small
-# Consolidation Replace should not replace the node of a pod that fits no new one
+# Consolidation Replace should not replace the node of a pod that fits no new one (not in Karpenter)
 p sells=small:2:0.5 | a p pods=1000:web | here=web | - | a: it is not planned on a new one
-# Consolidation Replace should not replace a replacement again
+# Consolidation Replace should not replace a replacement again (not in Karpenter)
 p sells=small:2:0.5 | a p fresh pods=1000 | - | - | a: a consolidation has launched node a, and it is not replaced again
 p sells=small:2:0.5 | a p fresh pods=1000 ; b - | - | a
 )";
