@@ -136,8 +136,11 @@ t cores=4 reserved=80 | - | p m=3920 ; q m=3921 | nodes=1 unplaced=q | has 3920 
 # Provisioning Resource Limits should schedule if limits would be met
 t cores=4 gib=8 | cpu=4000 gib=8 | p m=100 | nodes=1
 # Provisioning Resource Limits should not schedule when limits are exceeded
-t cores=4 | cpu=3999 | p m=100 | error | has 4000 of cpu (milli-cores), and the limit of the NodePool is 3999
-t gib=8 | gib=7 | p | error | of memory
+t cores=4 | cpu=3999 | p m=100 | unplaced=p | the limits of the NodePool exclude 1 instance types
+t gib=8 ; u gib=2 usd=9 | gib=7 | p ; q gib=3 | on=u unplaced=q | the limits of the NodePool exclude 1 instance types
+t cores=4 | cpu=7999 | p*2 m=4000 | error | has 8000 of cpu (milli-cores), and the limit of the NodePool is 7999
+# Provisioning Resource Limits should launch a smaller instance type where a cheaper one is above the limit (not in Karpenter)
+t ; u cores=16 usd=0.5 | cpu=4000 | p | on=t usd=1
 # Topology should not spread an invalid label selector
 t in=a in=b/on-demand/2 | - | p*2 app=web spread=zone/1/none | zones=a:2 nodes=1
 # Topology Zonal should balance pods across zones (match labels)
