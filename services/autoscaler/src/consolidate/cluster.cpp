@@ -16,6 +16,15 @@ double fullness(const Problem& problem, const Node& node) {
   return share_of(used, node.view.allocatable);
 }
 
+/// The node while it is drained: it takes no pods, and its zone and its name are still domains of topology spread. So
+/// they are for kube-scheduler, which places the evicted pods before the node is gone.
+kube_rules::NodeView drained(const kube_rules::NodeView& node) {
+  kube_rules::NodeView out = node;
+  out.unschedulable = true;
+  out.allocatable["pods"] = 0;
+  return out;
+}
+
 }  // namespace
 
 double share_of(const kube_rules::Amounts& requests, const kube_rules::Amounts& allocatable) {
@@ -55,8 +64,11 @@ Cluster::Cluster(const Problem& problem, const std::vector<bool>& without) : pro
   rank_.resize(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) rank_[order[i]] = i;
   for (std::size_t i = 0; i < problem.nodes.size(); ++i) {
-    if (i < without.size() && without[i]) continue;
-    restore(i);
+    if (i < without.size() && without[i]) {
+      book_.put_node(drained(problem.nodes[i].view));
+    } else {
+      restore(i);
+    }
   }
   for (const Pod& pod : problem.pending) {
     if (const auto node = place_for(pod.kind)) put(pod.name, pod.kind, problem.nodes[*node].view.name);
@@ -73,7 +85,7 @@ void Cluster::remove(std::size_t node) {
   const Node& one = problem_.nodes[node];
   for (const Pod& pod : one.pods) book_.drop_pod(pod.name);
   node_at_[*book_.index_of(one.view.name)].reset();
-  book_.drop_node(one.view.name);
+  book_.put_node(drained(one.view));
 }
 
 void Cluster::restore(std::size_t node) {

@@ -15,9 +15,10 @@ namespace qm::autoscaler::consolidate {
 /// Threads  one.
 class Cluster {
  public:
-  /// `without`: nodes that are not there, by index.
+  /// `without`: nodes that are being drained, by index.
   explicit Cluster(const Problem& problem, const std::vector<bool>& without = {});
 
+  /// Drains the node: its pods are gone, and it takes none. It remains a domain of topology spread.
   void remove(std::size_t node);
   void restore(std::size_t node);
   /// The running node that takes one more such pod: the fullest one.

@@ -209,6 +209,13 @@ class ModelBuilder {
   }
 
   [[nodiscard]] std::string homeless(const PodShape& shape) const {
+    const auto excluded = std::ranges::count_if(
+        problem_.types, [&](const InstanceType& type) { return above_limit(problem_.pool, type); });
+    if (excluded == 0) return refusal(shape);
+    return fmt::format("{}; the limits of the NodePool exclude {} instance types", refusal(shape), excluded);
+  }
+
+  [[nodiscard]] std::string refusal(const PodShape& shape) const {
     const Pod& pod = *shape.example;
     if (!tolerated_[shape.rule]) {
       const Taint* taint = untolerated(problem_.pool.taints, pod.tolerations);

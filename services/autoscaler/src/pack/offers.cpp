@@ -151,11 +151,18 @@ bool admits(const Pod& pod, const Labels& labels) {
          std::ranges::any_of(pod.required, [&](const auto& term) { return matches(term, labels); });
 }
 
+bool above_limit(const NodePool& pool, const InstanceType& type) {
+  return (pool.cpu_limit_milli && type.cpu_milli > *pool.cpu_limit_milli) ||
+         (pool.memory_limit_bytes && type.memory_bytes > *pool.memory_limit_bytes);
+}
+
 Result<Offers> offers_of(const Problem& problem) {
   Offers out;
   const Mentioned mentioned = mentioned_by(problem.pods);
   const TypeOffers types(problem, mentioned);
-  for (std::size_t i = 0; i < problem.types.size(); ++i) QM_TRY(types.add(problem.types[i], i, out.list));
+  for (std::size_t i = 0; i < problem.types.size(); ++i) {
+    if (!above_limit(problem.pool, problem.types[i])) QM_TRY(types.add(problem.types[i], i, out.list));
+  }
   for (const auto& offer : out.list) out.zones.push_back(offer.labels.at(std::string(kZoneLabel)));
   std::ranges::sort(out.zones);
   out.zones.erase(std::unique(out.zones.begin(), out.zones.end()), out.zones.end());

@@ -22,7 +22,10 @@ struct Offers {
   std::vector<std::string> zones;  ///< those of any offer, sorted
 };
 
-/// Lists the ways to launch a node that the NodePool allows.
+/// Whether one node of the type is more than a limit of the NodePool allows.
+[[nodiscard]] bool above_limit(const NodePool& pool, const InstanceType& type);
+
+/// Lists the ways to launch a node that the NodePool allows, without instance types above a limit.
 ///
 /// A type with several values of a label (os In [linux, windows]) gives one offer for each value, if a pod has a
 /// condition on this label. A label of the NodePool without a listed value gets the values that pods mention, and one

@@ -41,7 +41,8 @@ struct Plan {
 ///          does. No pool loses more nodes than its budgets allow; of the nodes with pods of one PodDisruptionBudget not
 ///          more than it allows evictions.
 /// Places   pods go to running nodes by all rules of kube-scheduler, the fullest node first. The others go to new nodes of
-///          the packing library, which may be fewer, as many, or more than those removed.
+///          the packing library, which may be fewer, as many, or more than those removed. A removed node is drained until
+///          then, so its zone and its name count as domains of topology spread.
 /// Never    a launch of the same type, zone and capacity type as a removed node; the replacement of a fresh node.
 /// Spot     replaces spot if its hazard is observed and not higher, or if at least Rules::spot_types types are cheaper.
 /// Order    equal problems give equal plans; ties go to the smaller index.

@@ -62,6 +62,7 @@ struct Effort {
 /// For nominated nodes, the plan never costs more than one by the rule of Karpenter. That rule puts each pod on the planned node with the
 /// fewest pods, and chooses the instance type at the end.
 ///
+/// Limits   an instance type of which one node is above a limit of the NodePool is not launched.
 /// Order    ties go to the smaller index of pod and type; equal problems give equal plans without Effort::stop.
 /// Threads  any; reads only its arguments.
 /// Fails    kInvalid: a pod has a pod affinity within hosts, or a constraint over a key other than host and zone.
