@@ -97,5 +97,18 @@ TEST_F(ChartValues, TheAutoscalerReadsServicesOnlyForAHardDefaultSpread) {
       reads({observe, "services.autoscaler.settings.default-spread=topology.kubernetes.io/zone:1:DoNotSchedule"}));
 }
 
+// The planned nodes of pods are written only where no placement binds them.
+TEST_F(ChartValues, TheAutoscalerPatchesTheStatusOfPodsOnlyWithoutPlacement) {
+  const auto patches = [&](const std::vector<std::string>& values) {
+    for (const Json& document : rendered(values)) {
+      if (document["kind"].string() == "ClusterRole" && kube::name_of(document).ends_with("-autoscaler"))
+        return document.dump().find("pods/status") != std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_FALSE(patches({}));
+  EXPECT_TRUE(patches({"services.autoscaler.settings.observe=cluster"}));
+}
+
 }  // namespace chart_values_k8s_test
 }  // namespace qm::deploy
