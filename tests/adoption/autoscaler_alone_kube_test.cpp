@@ -152,6 +152,22 @@ TEST_F(AutoscalerAlone, APendingPodGetsAnInstanceByANodeClaimWhichIsTerminatedWh
   EXPECT_TRUE(comes([&] { return autoscaler->state().path("engine.demand").size() == 0; }));
 }
 
+// Its scheduler is not simulated, so that the pod stays pending.
+TEST_F(AutoscalerAlone, APendingPodIsNominatedForTheNodeThatWasLaunchedForIt) {
+  create(kNodePools, pool_object());
+  plays_karpenter_ = true;
+  const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
+  auto made = pod_of_pool("later");
+  made.set("spec").set("schedulerName", "another-scheduler");
+  create(kPods, made);
+  set_no_capacity(get(kPods, "later"));
+  const auto nominated = [&] { return get(kPods, "later").path("status.nominatedNodeName").string(); };
+  ASSERT_TRUE(comes([&] { return !nominated().empty(); }, 90s)) << autoscaler->state().pretty() << autoscaler->log();
+  ASSERT_EQ(machines_.size(), 1U);
+  EXPECT_EQ(nominated(), machines_.begin()->second.node);
+  EXPECT_TRUE(get(kPods, "later").path("spec.nodeName").string().empty());
+}
+
 TEST_F(AutoscalerAlone, APendingPodScalesUpAnAutoScalingGroupAndAnIdleInstanceLeavesIt) {
   group_ = own("group");
   cloud::NewGroup wanted;

@@ -82,19 +82,25 @@ TEST_F(ChartValues, KindsOfCapacityAreInstalledOnRequest) {
   }
 }
 
-// Services and controllers are read only where pods are spread by default with DoNotSchedule.
-TEST_F(ChartValues, TheAutoscalerReadsServicesOnlyForAHardDefaultSpread) {
-  const auto reads = [&](const std::vector<std::string>& values) {
+// Services and controllers are read only where pods are spread by default with DoNotSchedule, and the planned nodes of
+// pods are written only where no placement binds them.
+TEST_F(ChartValues, TheAutoscalerHasRightsOnlyForWhatItObserves) {
+  const auto role = [&](const std::vector<std::string>& values) {
     for (const Json& document : rendered(values)) {
       if (document["kind"].string() == "ClusterRole" && kube::name_of(document).ends_with("-autoscaler"))
-        return document.dump().find("replicationcontrollers") != std::string::npos;
+        return document.dump();
     }
-    return false;
+    return std::string();
   };
+  const auto has = [](const std::string& text, const char* word) { return text.find(word) != std::string::npos; };
   const std::string observe = "services.autoscaler.settings.observe=cluster";
-  EXPECT_FALSE(reads({observe}));
+  EXPECT_FALSE(has(role({}), "pods/status"));
+  const auto observed = role({observe});
+  EXPECT_TRUE(has(observed, "pods/status"));
+  EXPECT_FALSE(has(observed, "replicationcontrollers"));
   EXPECT_TRUE(
-      reads({observe, "services.autoscaler.settings.default-spread=topology.kubernetes.io/zone:1:DoNotSchedule"}));
+      has(role({observe, "services.autoscaler.settings.default-spread=topology.kubernetes.io/zone:1:DoNotSchedule"}),
+          "replicationcontrollers"));
 }
 
 }  // namespace chart_values_k8s_test

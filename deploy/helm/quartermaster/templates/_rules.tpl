@@ -186,6 +186,10 @@ autoscaler:
 - apiGroups: [scheduling.volcano.sh, scheduling.x-k8s.io]
   resources: [podgroups]
   verbs: [list, watch]
+{{- /* The planned nodes of pods, as nominated nodes: another scheduler binds them. */}}
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
 {{- end }}
 {{- /* The pods with which a pod is spread by default. */}}
 {{- if and (eq (dig "autoscaler" "settings" "observe" "bus" .Values.services) "cluster") (contains "DoNotSchedule" (dig "autoscaler" "settings" "default-spread" "system" .Values.services)) }}

@@ -2,6 +2,7 @@
 #include "qm/autoscaler/engine.hpp"
 
 #include "evaluation.hpp"
+#include "launch/nominations.hpp"
 #include "parts.hpp"
 #include "qm/autoscaler/disrupt/disrupt.hpp"
 #include "qm/base/assert.hpp"
@@ -94,6 +95,7 @@ const std::map<std::string, InstanceType>& Engine::catalog() const { return part
 std::string Engine::namespace_of(const WorkloadUid& uid) const { return parts_->facts.namespace_of(uid); }
 std::map<std::string, BufferState> Engine::buffers() const { return parts_->headroom.buffers(); }
 std::map<WorkloadUid, std::vector<Condition>> Engine::provisioning() const { return parts_->provisioning.conditions(); }
+std::vector<Nomination> Engine::nominations() const { return nominations_of(tables(), parts_->facts); }
 std::map<std::string, std::int64_t> Engine::replicas() const { return parts_->static_pools.replicas(); }
 
 }  // namespace qm::autoscaler

@@ -214,6 +214,13 @@ void Cluster::write_status() {
   if (options_.settings.driver == Driver::kEc2) pool_status_.write(pools);
 }
 
+// Without placement the scheduler of the cluster binds the pods: it does not know the plans.
+void Cluster::nominate() {
+  std::vector<Nomination> planned;
+  host_.read([&](const service::Shell& shell) { planned = engine_of(shell).nominations(); });
+  observer_->nominate(planned);
+}
+
 // Writes one Event to each namespace whose workloads have another owner, with its name.
 void Cluster::export_metrics(metrics::Registry& registry) const {
   registry.on_collect([this] { return nodes_.metrics().families(); });
@@ -263,6 +270,7 @@ void Cluster::run(const std::stop_token& stop) {
     // No input waits until the owner is known.
     if (observer_ && scaling_.known()) {
       for (auto& in : observer_->changes()) submit_input(std::move(in), stop);
+      nominate();
     }
     if (std::chrono::steady_clock::now() >= report_at) {
       report();

@@ -1,4 +1,5 @@
 #include "observed.hpp"
+#include "pods/nominator.hpp"
 #include "pods/pod_selectors.hpp"
 #include "qm/autoscaler/cluster.hpp"
 #include "qm/base/log.hpp"
@@ -83,6 +84,7 @@ PodObserver::PodObserver(kube::Client& client, const DomainClock& clock, std::fu
       on_new_node_(std::move(on_new_node)),
       options_(std::move(options)),
       running_(std::make_unique<RunningNodes>()),
+      nominator_(std::make_unique<Nominator>(client)),
       selectors_(has_hard(options_.default_spread) ? std::make_unique<PodSelectors>(client) : nullptr),
       pod_informer_(client, kube::resources::kPods, "",
                     {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
@@ -141,7 +143,7 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   if (!holds) {
     leave(uid);
     pods_.erase(uid);
-    return;
+    return nominator_->drop_pod(uid);
   }
   Pod& p = pods_[uid];
   p.ns = kube::namespace_of(pod);
@@ -152,6 +154,7 @@ void PodObserver::on_pod(const Json& pod, bool deleted) {
   const bool booked = !kube::annotation(pod, kConsumes).empty() || !kube::annotation(pod, kConsumesBeta).empty();
   p.waits = waits_for_capacity(pod) && !booked;
   p.group = group_of(pod);
+  nominator_->put_pod(pod, p.group.empty() ? std::string() : p.ns + "/" + p.group);
   p.type = kube::label(pod, "workload-type");
   p.size = number_of(kube::annotation(pod, "kueue.x-k8s.io/pod-group-total-count"));
   if (!node.empty()) {
@@ -308,6 +311,8 @@ void PodObserver::find_room(std::vector<DemandUpdated::Item>& items) {
   const std::scoped_lock lock(mutex_);
   running_->find_room(items);
 }
+
+void PodObserver::nominate(const std::vector<Nomination>& planned) { nominator_->nominate(planned); }
 
 std::vector<service::Input> PodObserver::changes() {
   std::vector<service::Input> out;

@@ -11,7 +11,7 @@
 namespace qm::autoscaler::testing {
 
 /// The part of a Kubernetes API that the executor uses: NodeClaims, created, patched and deleted by name; nodes that
-/// are read and patched; a list of pods.
+/// are read and patched; a list of pods; pods whose status is patched.
 class NodeClaims {
  public:
   NodeClaims()
@@ -27,9 +27,11 @@ class NodeClaims {
   std::map<std::string, Json> nodes;
   Json pods = Json::array();
   std::vector<std::string> asked_pods;
-  bool lose_next = false;                                       ///< the next call is executed, and its response is lost
-  std::vector<std::string> evicted;                             ///< "namespace/name"
-  int status = 0;                                               ///< if set, the status of every response
+  std::map<std::string, Json> statuses;      ///< pods whose status is patched, by name
+  std::vector<std::string> status_requests;  ///< the names in such patches, also in those that are refused
+  bool lose_next = false;                    ///< the next call is executed, and its response is lost
+  std::vector<std::string> evicted;          ///< "namespace/name"
+  int status = 0;                            ///< if set, the status of every response
   std::string reason = "Unavailable", message = "Unavailable";  ///< of that response
 
  private:
@@ -39,8 +41,10 @@ class NodeClaims {
                         Json::object({{"kind", "Status"}, {"code", code}, {"reason", why}, {"message", text}}).dump());
     };
     const auto refuse = [&](int code, const char* why) { return mark_changed(code, why, why); };
-    if (status != 0) return mark_changed(status, reason, message);
     const std::string path = r.path();
+    if (path.starts_with("/api/v1/namespaces/") && path.ends_with("/status"))
+      return patch_status(path.substr(0, path.size() - 7), *Json::parse(r.body));
+    if (status != 0) return mark_changed(status, reason, message);
     if (path == "/api/v1/pods") {
       asked_pods.push_back(r.query()["fieldSelector"]);
       return http::json(200, Json::object({{"metadata", Json::object()}, {"items", pods}}).dump());
@@ -74,6 +78,26 @@ class NodeClaims {
     }
     const Json patch = *Json::parse(r.body);
     it->second.set("status", patch["status"]);
+    return http::json(200, it->second.dump());
+  }
+  /// PATCH /api/v1/namespaces/NS/pods/NAME/status, with the preconditions of the API server.
+  http::Answer patch_status(const std::string& pod, const Json& patch) {
+    const std::string name = pod.substr(pod.rfind('/') + 1);
+    status_requests.push_back(name);
+    const auto it = statuses.find(name);
+    const auto refuse = [&](int code, const std::string& why) {
+      return http::json(code,
+                        Json::object({{"kind", "Status"}, {"code", code}, {"reason", why}, {"message", why}}).dump());
+    };
+    if (status != 0) return refuse(status, reason);
+    if (it == statuses.end()) return refuse(404, "NotFound");
+    for (const char* field : {"uid", "resourceVersion"}) {
+      const Json& wanted = patch["metadata"][field];
+      if (!wanted.is_null() && wanted != it->second["metadata"][field]) return refuse(409, "Conflict");
+    }
+    it->second.merge_patch(Json::object({{"status", patch["status"]}}));
+    const auto version = std::stoi(it->second["metadata"]["resourceVersion"].string()) + 1;
+    it->second.set("metadata").set("resourceVersion", std::to_string(version));
     return http::json(200, it->second.dump());
   }
   http::Server server_;

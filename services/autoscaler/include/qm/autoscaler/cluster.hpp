@@ -35,6 +35,7 @@ struct ClusterSettings {
   kube_objects::DefaultSpread default_spread = kube_objects::system_spread();
 };
 
+class Nominator;
 class PodSelectors;
 class RunningNodes;
 
@@ -134,6 +135,8 @@ class PodObserver {
   [[nodiscard]] std::vector<service::Input> changes();
   /// Sets the room of items on running nodes.
   void find_room(std::vector<DemandUpdated::Item>& items);
+  /// Nominates pending pods for the nodes of plans.
+  void nominate(const std::vector<Nomination>& planned);
   /// "pod research/train-0"; empty if the uid is not known.
   [[nodiscard]] std::string subject(const std::string& uid) const;
 
@@ -173,6 +176,7 @@ class PodObserver {
   std::map<std::string, Pod> pods_;
   std::map<std::string, Node> nodes_;
   std::unique_ptr<RunningNodes> running_;
+  std::unique_ptr<Nominator> nominator_;
   std::unique_ptr<PodSelectors> selectors_;    ///< if pods are spread by default with DoNotSchedule
   std::map<std::string, std::int64_t> sizes_;  ///< "namespace/group" -> minMember
   std::optional<std::string> published_;       ///< the last published demand
@@ -213,6 +217,7 @@ class Cluster {
   void publish_capacity_objects(const std::stop_token& stop);
   void add_room(std::vector<ProvisioningRequest>& requests);
   void write_status();
+  void nominate();
   [[nodiscard]] bool add_discovered(std::vector<Pool>& pools) const;
   void report();
 

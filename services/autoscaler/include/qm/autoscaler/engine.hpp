@@ -209,6 +209,9 @@ class Engine {
   [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
   /// The CapacityBuffers, with the pods for which there is capacity, or it starts.
   [[nodiscard]] std::map<std::string, BufferState> buffers() const;
+  /// Where the plans have pending pods, once the nodes are initialized: by priority, then by time. None for gangs with
+  /// different pods.
+  [[nodiscard]] std::vector<Nomination> nominations() const;
   /// The conditions of each ProvisioningRequest, by uid.
   [[nodiscard]] std::map<WorkloadUid, std::vector<Condition>> provisioning() const;
 

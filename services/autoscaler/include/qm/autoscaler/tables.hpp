@@ -113,6 +113,14 @@ struct Plan {
   friend auto operator<=>(const Plan&, const Plan&) = default;
 };
 
+/// Pods of a plan whose node is initialized: they may be bound to it.
+struct Nomination {
+  WorkloadUid uid;  ///< of the demand; all of its pods are equal
+  NodeName node;
+  std::int32_t pods = 0;
+  friend auto operator<=>(const Nomination&, const Nomination&) = default;
+};
+
 /// Placement requires a checkpoint and the eviction of a gang.
 struct SaveRow {
   NodeName node;  ///< the node that is needed

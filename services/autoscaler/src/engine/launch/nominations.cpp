@@ -1,0 +1,41 @@
+// Which pods kube-scheduler should bind to which of the launched nodes.
+#include "launch/nominations.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace qm::autoscaler {
+namespace {
+
+/// The node on which the pods of the place may start now; empty = none.
+NodeName open_node(const Claim* claim, const Facts& facts) {
+  if (claim == nullptr || claim->state != ClaimState::kReady || !claim->life.initialized) return {};
+  if (!claim->life.disruption.empty() || facts.doomed(*claim)) return {};
+  const NodeRow* node = facts.node_of(*claim);
+  return node != nullptr && node->ready && !node->cordoned && !node->drain_requested ? claim->node : NodeName();
+}
+
+}  // namespace
+
+std::vector<Nomination> nominations_of(const Tables& tables, const Facts& facts) {
+  std::vector<const DemandUpdated::Item*> order;
+  for (const auto& [uid, plan] : tables.plans) {
+    const DemandUpdated::Item* item = tables.demand.find(uid);
+    const bool uniform = item != nullptr && item->pod_sets.size() == 1 &&
+                         std::ranges::all_of(plan.places, [](const Plan::Place& place) { return place.set == 0; });
+    if (uniform && plan.promised_attempt > 0) order.push_back(item);
+  }
+  std::ranges::sort(order, {}, [](const DemandUpdated::Item* item) {
+    return std::tuple(-item->priority, item->runs, item->since, item->id);
+  });
+  std::vector<Nomination> out;
+  for (const auto* item : order) {
+    for (const auto& place : tables.plans.find(item->id.uid)->places) {
+      const NodeName node = open_node(tables.claims.find(place.claim), facts);
+      if (!node.empty() && place.pods > 0) out.push_back({item->id.uid, node, place.pods});
+    }
+  }
+  return out;
+}
+
+}  // namespace qm::autoscaler

@@ -1,0 +1,15 @@
+#pragma once
+#include "facts.hpp"
+
+#include <vector>
+
+namespace qm::autoscaler {
+
+/// The places of promised plans on nodes that are initialized and stay, in the order of the demand.
+///
+/// Gangs    a place has the index of a pod set, and the sets of a gang change as its pods are bound. A gang has
+///          nominations only while it has one set.
+/// Cost     the places of all plans.
+[[nodiscard]] std::vector<Nomination> nominations_of(const Tables& tables, const Facts& facts);
+
+}  // namespace qm::autoscaler
