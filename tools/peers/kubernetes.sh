@@ -158,7 +158,8 @@ running() {
   [ "$p" -gt 0 ] && grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$p/status" || return 1
   local line
   line=$(tr '\0' ' ' 2>/dev/null <"/proc/$p/cmdline") || return 1
-  [ -z "$line" ] || [[ $line == *"$run/"* ]]
+  # The pid of a part that ended may belong to another program. A part just begun is still a copy of this shell.
+  [ -z "$line" ] || [[ $line == *"$run/"* ]] || [ "$line" = "$(tr '\0' ' ' <"/proc/$$/cmdline")" ]
 }
 
 spawn() {  # part, port, command line
