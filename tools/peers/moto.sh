@@ -96,7 +96,8 @@ start() {
   echo $! >"$pid_file"
   waited=0
   until python3 -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])' "$endpoint/moto-api/data.json" 2>/dev/null; do
-    running || fail "the server ended at once; see $home/log"
+    # Its command line is that of this shell until it executes the program.
+    kill -0 "$(cat "$pid_file")" 2>/dev/null || fail "the server ended at once; see $home/log"
     waited=$((waited + 1))
     [ "$waited" -lt 240 ] || fail "the server does not answer on port $port; see $home/log"
     sleep 0.25
