@@ -45,4 +45,18 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
 }
 
+std::vector<TableRow> table_rows(std::string_view table) {
+  std::vector<TableRow> out;
+  std::string upstream;
+  for (const auto& line : split(table, '\n')) {
+    if (line.starts_with("# ")) {
+      upstream = line;
+      continue;
+    }
+    auto& row = out.emplace_back(upstream + "\n" + line);
+    for (const auto& cell : split(line, '|')) row.cells.push_back(trimmed(cell));
+  }
+  return out;
+}
+
 }  // namespace qm::testing

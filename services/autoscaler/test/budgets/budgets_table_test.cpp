@@ -9,6 +9,7 @@ namespace qm::autoscaler {
 namespace budgets_table_test {
 
 using namespace std::chrono_literals;
+using qm::testing::table_rows;
 using qm::testing::trimmed;
 
 const Instant kNow = *from_rfc3339("2026-03-11T12:30:30Z");  // a Wednesday
@@ -126,37 +127,28 @@ Budget budget_of(const std::string& text) {
 }
 
 TEST(Budgets, RowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto line : split(kRows, '\n')) {
-    if (line.empty()) continue;
-    if (line.starts_with("# ")) {
-      upstream = line.substr(2);
-      continue;
-    }
-    const auto cells = split(line, '|');
-    ASSERT_EQ(cells.size(), 4U) << line;
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 4U) << row;
     std::vector<Budget> budgets;
     for (const auto part : split(cells[0], ';')) {
       if (trimmed(part) != "-") budgets.push_back(budget_of(trimmed(part)));
     }
     DisruptionReason reason = DisruptionReason::kUnderutilized;
     for (const auto each : {DisruptionReason::kEmpty, DisruptionReason::kDrifted}) {
-      if (name_of(each) == trimmed(cells[2])) reason = each;
+      if (name_of(each) == cells[2]) reason = each;
     }
-    const auto allowed = allowed_disruptions(budgets, reason, std::stoi(trimmed(cells[1])), kNow, next_hit);
-    const std::string expected = trimmed(cells[3]);
+    const auto allowed = allowed_disruptions(budgets, reason, std::stoi(cells[1]), kNow, next_hit);
+    const std::string expected = cells[3];
     if (expected.starts_with("budgets")) {
-      EXPECT_EQ(allowed.nodes, 0) << line;
-      EXPECT_TRUE(allowed.malformed.starts_with("spec.disruption." + expected)) << line << ": " << allowed.malformed;
+      EXPECT_EQ(allowed.nodes, 0) << row;
+      EXPECT_TRUE(allowed.malformed.starts_with("spec.disruption." + expected)) << row << ": " << allowed.malformed;
     } else {
-      EXPECT_EQ(allowed.nodes, expected == "max" ? kUnlimitedDisruptions : std::stoi(expected))
-          << upstream << ": " << line;
-      EXPECT_EQ(allowed.malformed, "") << line;
+      EXPECT_EQ(allowed.nodes, expected == "max" ? kUnlimitedDisruptions : std::stoi(expected)) << row;
+      EXPECT_EQ(allowed.malformed, "") << row;
     }
-    ++rows;
   }
-  EXPECT_GE(rows, 40);
+  EXPECT_GE(rows.size(), 40U);
 }
 
 std::int64_t allowed_at(const std::vector<Budget>& budgets, const char* time) {

@@ -10,7 +10,7 @@ namespace qm::autoscaler::consolidate::testing {
 namespace consolidation_table_test {
 
 using qm::testing::split;
-using qm::testing::trimmed;
+using qm::testing::table_rows;
 
 // NodePools, by ";" | nodes, by ";" | rules | result | NODES: part of the reason why exactly these are not removed
 //   NodePool  NAME budget=N left=RESOURCE:N sells=TYPE:CORES:USD:MARKET:ZONE:HAZARD (from USD on: optional parts)
@@ -195,17 +195,9 @@ std::string text_of(const RowCluster& cluster, const std::optional<Plan>& plan, 
 }
 
 TEST(Consolidation, RowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto& line : split(kRows, '\n')) {
-    if (line.starts_with("# ")) {
-      upstream = line;
-      continue;
-    }
-    std::vector<std::string> cells;
-    for (const auto& cell : split(line, '|')) cells.push_back(trimmed(cell));
-    ASSERT_GE(cells.size(), 4U) << line;
-    const std::string row = upstream + "\n" + line;
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_GE(cells.size(), 4U) << row;
     const RowCluster cluster(cells);
     const auto out = plan(cluster.problem());
     const bool count = cells[3].find_first_not_of("0123456789") == std::string::npos;
@@ -221,9 +213,8 @@ TEST(Consolidation, RowsHold) {
       EXPECT_NE(removal.error().message.find(cells[4].substr(colon + 2)), std::string::npos) << row << "\n"
                                                                                              << removal.error().message;
     }
-    ++rows;
   }
-  EXPECT_GE(rows, 39);
+  EXPECT_GE(rows.size(), 39U);
 }
 
 }  // namespace consolidation_table_test

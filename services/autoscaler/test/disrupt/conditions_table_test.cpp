@@ -11,7 +11,7 @@ namespace conditions_table_test {
 
 using namespace std::chrono_literals;
 using qm::testing::split;
-using qm::testing::trimmed;
+using qm::testing::table_rows;
 
 Taint taint_of(const std::string& text) {
   const auto colon = text.find(':');
@@ -106,32 +106,23 @@ ready | !InstanceTerminating !DisruptionReason !Drained
 )";
 
 TEST(Conditions, RowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto& line : split(kRows, '\n')) {
-    if (line.empty()) continue;
-    if (line.starts_with("# ")) {
-      upstream = line;
-      continue;
-    }
-    const auto cells = split(line, '|');
-    ASSERT_EQ(cells.size(), 2U) << line;
-    const auto conditions = node_claim_conditions(inputs_of(trimmed(cells[0])));
-    for (const auto& word : split(trimmed(cells[1]), ' ')) {
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 2U) << row;
+    const auto conditions = node_claim_conditions(inputs_of(cells[0]));
+    for (const auto& word : split(cells[1], ' ')) {
       const std::string expected(word);
       const bool absent = expected.starts_with('!');
       const std::string type = absent ? expected.substr(1) : expected.substr(0, expected.find('='));
       const auto found = std::ranges::find(conditions, type, &Condition::type);
-      ASSERT_EQ(found == conditions.end(), absent) << upstream << "\n" << line << ": " << type;
+      ASSERT_EQ(found == conditions.end(), absent) << row << ": " << type;
       if (absent) continue;
       const std::string value = expected.substr(expected.find('=') + 1);
       EXPECT_TRUE(found->status == value || found->reason == value)
-          << upstream << "\n"
-          << line << ": " << found->status << " " << found->reason;
+          << row << ": " << found->status << " " << found->reason;
     }
-    ++rows;
   }
-  EXPECT_GE(rows, 33);
+  EXPECT_GE(rows.size(), 33U);
 }
 
 TEST(Conditions, MessagesNameWhatIsMissing) {

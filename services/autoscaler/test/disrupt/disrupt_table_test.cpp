@@ -10,6 +10,7 @@ namespace qm::autoscaler {
 namespace disrupt_table_test {
 
 using qm::testing::split;
+using qm::testing::table_rows;
 using qm::testing::trimmed;
 
 const Instant kNow = from_micros(1'000'000'000'000);
@@ -217,16 +218,9 @@ std::string text_of(const DisruptionProblem& problem, const DisruptionDecision& 
 bool is_number(const std::string& text) { return text.find_first_not_of("0123456789") == std::string::npos; }
 
 TEST(Disrupt, RowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto& line : split(kRows, '\n')) {
-    if (line.empty()) continue;
-    if (line.starts_with("# ")) {
-      upstream = line;
-      continue;
-    }
-    const auto cells = split(line, '|');
-    ASSERT_GE(cells.size(), 3U) << line;
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_GE(cells.size(), 3U) << row;
     DisruptionProblem problem;
     problem.now = kNow;
     for (const auto& part : split(cells[0], ';')) problem.pools.push_back(pool_of(trimmed(part)));
@@ -234,23 +228,22 @@ TEST(Disrupt, RowsHold) {
       for (auto& node : nodes_of(trimmed(part))) problem.nodes.push_back(std::move(node));
     }
     const auto decision = decide_disruptions(problem, next_in_utc);
-    const std::string expected = trimmed(cells[2]), rest = cells.size() > 3 ? trimmed(cells[3]) : "";
+    const std::string expected = cells[2], rest = cells.size() > 3 ? cells[3] : "";
     if (is_number(expected)) {
-      EXPECT_EQ(decision.start.size(), std::stoul(expected)) << upstream << "\n" << line;
+      EXPECT_EQ(decision.start.size(), std::stoul(expected)) << row;
     } else {
-      EXPECT_EQ(text_of(problem, decision), expected) << upstream << "\n" << line;
+      EXPECT_EQ(text_of(problem, decision), expected) << row;
     }
-    EXPECT_EQ(broken_rule(problem, decision, next_in_utc), "") << line;
+    EXPECT_EQ(broken_rule(problem, decision, next_in_utc), "") << row;
     if (!rest.empty() && is_number(rest)) {
-      ASSERT_TRUE(decision.wake_at) << line;
-      EXPECT_EQ(*decision.wake_at - kNow, secs(rest)) << line;
+      ASSERT_TRUE(decision.wake_at) << row;
+      EXPECT_EQ(*decision.wake_at - kNow, secs(rest)) << row;
     } else if (!rest.empty()) {
-      ASSERT_FALSE(decision.held.empty()) << line;
-      EXPECT_NE(decision.held.front().why.find(rest), std::string::npos) << line << ": " << decision.held.front().why;
+      ASSERT_FALSE(decision.held.empty()) << row;
+      EXPECT_NE(decision.held.front().why.find(rest), std::string::npos) << row << ": " << decision.held.front().why;
     }
-    ++rows;
   }
-  EXPECT_GE(rows, 68);
+  EXPECT_GE(rows.size(), 68U);
 }
 
 // The checker is of use: it finds each kind of a decision that breaks a rule.

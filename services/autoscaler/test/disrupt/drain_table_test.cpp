@@ -10,6 +10,7 @@ namespace qm::autoscaler {
 namespace drain_table_test {
 
 using qm::testing::split;
+using qm::testing::table_rows;
 using qm::testing::trimmed;
 
 const Instant kNow = from_micros(1'000'000'000'000);
@@ -72,19 +73,12 @@ constexpr const char* kRows = R"(
 )";
 
 TEST(Drain, RowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto& line : split(kRows, '\n')) {
-    if (line.empty()) continue;
-    if (line.starts_with("# ")) {
-      upstream = line;
-      continue;
-    }
-    const auto cells = split(line, '|');
-    ASSERT_EQ(cells.size(), 4U) << line;
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 4U) << row;
     std::vector<DrainPod> pods;
     for (const auto& part : split(cells[1], ';')) pods.push_back(pod_of(trimmed(part)));
-    const std::string until = trimmed(cells[0]);
+    const std::string until = cells[0];
     const auto plan = next_steps(pods, until == "-" ? std::nullopt : std::optional(kNow + secs(until)), kNow);
     std::vector<std::string> steps;
     for (const auto& step : plan.steps) {
@@ -92,12 +86,10 @@ TEST(Drain, RowsHold) {
                           ? fmt::format("{} evict", pods[step.pod].name)
                           : fmt::format("{} delete={}", pods[step.pod].name, step.grace_seconds));
     }
-    EXPECT_EQ(steps.empty() ? "-" : fmt::format("{}", fmt::join(steps, ", ")), trimmed(cells[2])) << upstream << "\n"
-                                                                                                  << line;
-    EXPECT_EQ(plan.left, std::stol(trimmed(cells[3]))) << line;
-    ++rows;
+    EXPECT_EQ(steps.empty() ? "-" : fmt::format("{}", fmt::join(steps, ", ")), cells[2]) << row;
+    EXPECT_EQ(plan.left, std::stol(cells[3])) << row;
   }
-  EXPECT_GE(rows, 22);
+  EXPECT_GE(rows.size(), 22U);
 }
 
 }  // namespace drain_table_test

@@ -10,6 +10,7 @@ namespace qm::autoscaler::testing {
 namespace provisioning_table_test {
 
 using qm::testing::split;
+using qm::testing::table_rows;
 using qm::testing::trimmed;
 
 // commands of script.hpp, by ";" | what the last one leads to, without promises, by ","; - = nothing
@@ -102,19 +103,12 @@ std::string outcome(const std::string& commands) {
 }
 
 TEST(Provisioning, RowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto& line : split(kRows, '\n')) {
-    if (line.starts_with("# ")) {
-      upstream = line;
-      continue;
-    }
-    const auto cells = split(line, '|');
-    ASSERT_EQ(cells.size(), 2U) << line;
-    EXPECT_EQ(outcome(cells[0]), trimmed(cells[1])) << upstream << "\n" << line;
-    ++rows;
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 2U) << row;
+    EXPECT_EQ(outcome(cells[0]), cells[1]) << row;
   }
-  EXPECT_GE(rows, 40);
+  EXPECT_GE(rows.size(), 40U);
 }
 
 }  // namespace provisioning_table_test

@@ -9,6 +9,7 @@ namespace qm::autoscaler {
 namespace overlay_table_test {
 
 using qm::testing::split;
+using qm::testing::table_rows;
 using qm::testing::trimmed;
 
 /// NAME weight=N price=USD adjust=TEXT cap=RESOURCE/AMOUNT KEY=a,b (In) KEY!=a (NotIn) KEY>N
@@ -71,24 +72,21 @@ a price=1 team=blue | team=blue | 5 | 1.000000
 )";
 
 TEST(Overlays, RowsHold) {
-  int rows = 0;
-  for (const auto& line : split(kRows, '\n')) {
-    if (line.empty() || line.starts_with("# ")) continue;
-    const auto cells = split(line, '|');
-    ASSERT_EQ(cells.size(), 4U) << line;
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 4U) << row;
     std::vector<Overlay> overlays;
     for (const auto& part : split(cells[0], ';')) overlays.push_back(overlay_of(trimmed(part)));
-    const std::string label = trimmed(cells[1]);
+    const std::string label = cells[1];
     const Requirements node(Labels{{label.substr(0, label.find('=')), label.substr(label.find('=') + 1)}});
     const auto all = ordered(overlays);
-    EXPECT_TRUE(all.faults.empty()) << line;
-    std::string text = overlaid_price(*Money::parse_usd(trimmed(cells[2])), all.accepted, node).to_usd(6);
+    EXPECT_TRUE(all.faults.empty()) << row;
+    std::string text = overlaid_price(*Money::parse_usd(cells[2]), all.accepted, node).to_usd(6);
     for (const auto& [resource, amount] : overlaid_capacity(all.accepted, node))
       text += fmt::format(" {}={}", resource, amount);
-    EXPECT_EQ(text, trimmed(cells[3])) << line;
-    ++rows;
+    EXPECT_EQ(text, cells[3]) << row;
   }
-  EXPECT_GE(rows, 20);
+  EXPECT_GE(rows.size(), 20U);
 }
 
 // Equal weights: the later one by name is refused if both may set the same value of the same node.

@@ -14,6 +14,7 @@ namespace qm::autoscaler::pack::testing {
 namespace scheduling_table_test {
 
 using qm::testing::split;
+using qm::testing::table_rows;
 using qm::testing::trimmed;
 
 // types | NodePool | pods | result | part of the reason of the first unplaced pod, or of the error
@@ -415,20 +416,11 @@ void check(const Problem& problem, const Plan& plan, const std::vector<std::stri
 }
 
 TEST(Scheduling, RowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto& line : split(kRows, '\n')) {
-    if (line.starts_with("# ")) {
-      upstream = line;
-      continue;
-    }
-    std::vector<std::string> cells;
-    for (const auto& cell : split(line, '|')) cells.push_back(trimmed(cell));
-    ASSERT_GE(cells.size(), 4U) << line;
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_GE(cells.size(), 4U) << row;
     const Problem problem = problem_of(cells);
     const auto plan = pack(problem);
-    const std::string row = upstream + "\n" + line;
-    ++rows;
     if (cells[3] == "error") {
       ASSERT_FALSE(plan) << row;
       EXPECT_NE(plan.error().message.find(cells.at(4)), std::string::npos) << row << "\n" << plan.error().message;
@@ -437,7 +429,7 @@ TEST(Scheduling, RowsHold) {
     ASSERT_TRUE(plan) << row << "\n" << plan.error().to_string();
     check(problem, *plan, cells, row);
   }
-  EXPECT_GE(rows, 90);
+  EXPECT_GE(rows.size(), 99U);
 }
 
 }  // namespace scheduling_table_test

@@ -10,7 +10,7 @@ namespace hpa_table_test {
 
 using namespace fixtures;
 using qm::testing::split;
-using qm::testing::trimmed;
+using qm::testing::table_rows;
 using qm::testing::Words;
 
 // autoscaler | what a sync sees | desired replicas and the rule  condition=reason
@@ -212,15 +212,9 @@ Observation observed(const Words& words) {
 }
 
 TEST(Hpa, RowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto& line : split(kRows, '\n')) {
-    if (line.starts_with("# ")) {
-      upstream = line;
-      continue;
-    }
-    const auto cells = split(line, '|');
-    ASSERT_EQ(cells.size(), 3U) << line;
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 3U) << row;
     const Words autoscaler(cells[0]), sees(cells[1]), expected(cells[2]);
     ControllerOptions options;
     options.scale_to_zero = autoscaler.has("zero");
@@ -229,13 +223,10 @@ TEST(Hpa, RowsHold) {
     const auto decision = sync(spec_of(autoscaler), options, observed(sees), state);
     EXPECT_EQ(fmt::format("{} {}", decision.desired, name_of(decision.rule)),
               fmt::format("{}", fmt::join(expected.plain, " ")))
-        << upstream << "\n"
-        << line;
-    for (const auto& [type, reason] : expected.named)
-      EXPECT_EQ(state.conditions[type].reason, reason) << upstream << "\n" << line;
-    ++rows;
+        << row;
+    for (const auto& [type, reason] : expected.named) EXPECT_EQ(state.conditions[type].reason, reason) << row;
   }
-  EXPECT_GE(rows, 57);
+  EXPECT_GE(rows.size(), 57U);
 }
 
 }  // namespace hpa_table_test

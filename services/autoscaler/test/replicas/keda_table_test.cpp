@@ -9,7 +9,7 @@ namespace keda_table_test {
 
 using namespace fixtures;
 using qm::testing::split;
-using qm::testing::trimmed;
+using qm::testing::table_rows;
 using qm::testing::Words;
 
 // ScaledObject | n=REPLICAS, then passes SECOND:READING (x = the source fails; seconds since its creation) | rule and
@@ -139,44 +139,29 @@ std::string result_of(const Words& object_words, const std::string& passes, cons
 }
 
 TEST(Keda, RowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto& line : split(kRows, '\n')) {
-    if (line.starts_with("# ")) {
-      upstream = line;
-      continue;
-    }
-    const auto cells = split(line, '|');
-    ASSERT_EQ(cells.size(), 3U) << line;
-    EXPECT_EQ(result_of(Words(cells[0]), cells[1], Words(cells[2])), trimmed(cells[2])) << upstream << "\n" << line;
-    ++rows;
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 3U) << row;
+    EXPECT_EQ(result_of(Words(cells[0]), cells[1], Words(cells[2])), cells[2]) << row;
   }
-  EXPECT_GE(rows, 25);
+  EXPECT_GE(rows.size(), 25U);
 }
 
 TEST(Keda, CronRowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto& line : split(kCronRows, '\n')) {
-    if (line.starts_with("# ")) {
-      upstream = line;
-      continue;
-    }
-    std::vector<std::string> cells;
-    for (const auto& cell : split(line, '|')) cells.push_back(trimmed(cell));
-    ASSERT_EQ(cells.size(), 5U) << line;
+  const auto rows = table_rows(kCronRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 5U) << row;
     const auto object = scaled_object(fmt::format(
         R"("triggers": [{{"type": "cron", "name": "t", "metadata": {{
         "timezone": "{}", "start": "{}", "end": "{}", "desiredReplicas": "7"}}}}])",
         cells[0], cells[1], cells[2]));
     PreviousOffsets none;
     const auto out = measure(object.triggers.front(), nullptr, *from_rfc3339(cells[3]), none);
-    ASSERT_TRUE(out) << line;
-    EXPECT_EQ(out->active ? "active" : "idle", cells[4]) << upstream << "\n" << line;
-    EXPECT_EQ(out->milli, out->active ? 7000 : 0) << line;
-    ++rows;
+    ASSERT_TRUE(out) << row;
+    EXPECT_EQ(out->active ? "active" : "idle", cells[4]) << row;
+    EXPECT_EQ(out->milli, out->active ? 7000 : 0) << row;
   }
-  EXPECT_GE(rows, 10);
+  EXPECT_GE(rows.size(), 10U);
 }
 
 }  // namespace keda_table_test

@@ -312,6 +312,7 @@ M | Gt 7 ! 2 | Lt 3 ! 5 | 5
 M | Exists | NotIn m | -
 )";
 
+using qm::testing::table_rows;
 using qm::testing::trimmed;
 
 /// "In m,n ! 2": operator, values, and after "!" minValues
@@ -377,21 +378,12 @@ std::string result_of(char kind, const std::string& left, const std::string& rig
 }
 
 TEST(UpstreamRequirements, RowsHold) {
-  std::string upstream;
-  int rows = 0;
-  for (const auto line : split(kRows, '\n')) {
-    if (line.empty()) continue;
-    if (line.starts_with("# ")) {
-      upstream = line.substr(2);
-      continue;
-    }
-    const auto cells = split(line, '|');
-    ASSERT_EQ(cells.size(), 4U) << line;
-    ++rows;
-    EXPECT_EQ(result_of(cells[0][0], trimmed(cells[1]), trimmed(cells[2])), trimmed(cells[3]))
-        << upstream << ": " << line;
+  const auto rows = table_rows(kRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 4U) << row;
+    EXPECT_EQ(result_of(cells[0][0], cells[1], cells[2]), cells[3]) << row;
   }
-  EXPECT_EQ(rows, 271);
+  EXPECT_EQ(rows.size(), 271U);
 }
 
 // A strict comparison, as for nodes that exist: a label that is not defined is not there.

@@ -26,4 +26,11 @@ struct Words {
 /// Without the spaces and tabs at both ends.
 std::string trimmed(std::string_view text);
 
+/// A line of cells of a table of cases, in which each line "# NAME" names the upstream test of the following lines.
+struct TableRow {
+  std::string text;                ///< the name and the line, for the message of a failure
+  std::vector<std::string> cells;  ///< those between "|", trimmed
+};
+std::vector<TableRow> table_rows(std::string_view table);
+
 }  // namespace qm::testing
