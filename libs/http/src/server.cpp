@@ -539,7 +539,7 @@ void Server::drain(std::chrono::milliseconds window) {
   const auto none_left = [&] { return shared.sessions.empty() || shared.stopping; };
   for (;;) {
     const auto quiet = std::min(shared.accepted_at + window / 2, begin + 2 * window);
-    const auto until = std::max(quiet, shared.sessions.empty() ? quiet : begin + window);
+    const auto until = shared.sessions.empty() ? quiet : std::max(quiet, begin + window);
     if (shared.stopping || std::chrono::steady_clock::now() >= until) break;
     shared.left.wait_until(lock, until);
   }

@@ -179,6 +179,23 @@ TEST(Server, ADrainLastsWhileConnectionsArrive) {
   server.stop();
 }
 
+TEST(Server, ADrainEndsAlthoughConnectionsArrive) {
+  Server server({}, echo);
+  ASSERT_TRUE(server.start());
+  std::atomic<int> answered = 0;
+  std::jthread clients([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      RawSocket fresh(server.port());
+      fresh.send("GET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+      if (fresh.read_all().ends_with("GET /2 ")) ++answered;
+    }
+  });
+  ASSERT_TRUE(wait_until([&] { return answered > 0; }));
+  server.drain(100ms);
+  const int before = answered;
+  EXPECT_TRUE(wait_until([&] { return answered > before; })) << "they still arrive";
+}
+
 TEST(Server, HeadHasNoBody) {
   Server server({}, echo);
   ASSERT_TRUE(server.start());
