@@ -18,23 +18,23 @@ NodeName open_node(const Claim* claim, const Facts& facts) {
 }  // namespace
 
 std::vector<Nomination> nominations_of(const Tables& tables, const Facts& facts) {
-  std::vector<const DemandUpdated::Item*> order;
+  std::vector<std::pair<const DemandUpdated::Item*, Nomination>> found;
   for (const auto& [uid, plan] : tables.plans) {
+    if (plan.promised_attempt == 0) continue;
     const DemandUpdated::Item* item = tables.demand.find(uid);
     const bool uniform = item != nullptr && item->pod_sets.size() == 1 &&
                          std::ranges::all_of(plan.places, [](const Plan::Place& place) { return place.set == 0; });
-    if (uniform && plan.promised_attempt > 0) order.push_back(item);
-  }
-  std::ranges::sort(order, {}, [](const DemandUpdated::Item* item) {
-    return std::tuple(-item->priority, item->runs, item->since, item->id);
-  });
-  std::vector<Nomination> out;
-  for (const auto* item : order) {
-    for (const auto& place : tables.plans.find(item->id.uid)->places) {
+    if (!uniform) continue;
+    for (const auto& place : plan.places) {
       const NodeName node = open_node(tables.claims.find(place.claim), facts);
-      if (!node.empty() && place.pods > 0) out.push_back({item->id.uid, node, place.pods});
+      if (!node.empty() && place.pods > 0) found.push_back({item, {uid, node, place.pods}});
     }
   }
+  std::ranges::stable_sort(found, {}, [](const auto& one) {
+    return std::tuple(-one.first->priority, one.first->runs, one.first->since, one.first->id);
+  });
+  std::vector<Nomination> out;
+  for (auto& [item, nomination] : found) out.push_back(std::move(nomination));
   return out;
 }
 
