@@ -20,6 +20,7 @@ import urllib.parse
 import check
 
 QUIET_SECONDS = 2
+PROBE_SECONDS = 60
 MERGE = "application/merge-patch+json"
 
 
@@ -109,7 +110,23 @@ def prepare(api, problem, answer):
         # The API server taints new nodes as not ready.
         taints = {"spec": {"taints": problem["nodepool"].get("taints") or None}}
         api.call("PATCH", "/api/v1/nodes/" + name_of_node(number), taints, MERGE)
-    time.sleep(1)
+    await_last_node(api, problem, name_of_node(len(answer["nodes"]) - 1))
+
+
+def await_last_node(api, problem, node):
+    """Until the scheduler binds a pod to the node. It reads nodes in the order of their changes, so it has all of them then."""
+    taints = problem["nodepool"].get("taints") or []
+    probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "planned-nodes"},
+             "spec": {"containers": [{"name": "main", "image": "none"}], "nodeSelector": {check.HOST: node},
+                      "tolerations": [{"key": t["key"], "operator": "Exists"} for t in taints]}}
+    pods = "/api/v1/namespaces/default/pods"
+    api.call("POST", pods, probe)
+    until = time.time() + PROBE_SECONDS
+    while not api.call("GET", pods + "/planned-nodes")["spec"].get("nodeName"):
+        if time.time() > until:
+            raise RuntimeError(f"the scheduler bound no pod to {node} within {PROBE_SECONDS} s")
+        time.sleep(0.05)
+    api.call("DELETE", pods + "/planned-nodes", {"gracePeriodSeconds": 0})
 
 
 def create(api, problem, home, nominate):
