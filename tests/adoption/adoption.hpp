@@ -89,6 +89,8 @@ class Adoption : public ::testing::Test {
   Json job(const std::string& name, int gpus, int run_s, const std::string& scheduler = "default-scheduler");
   Json pod(const std::string& name, int gpus, int run_s, const std::string& scheduler = "default-scheduler");
   static void gate(Json& pod);
+  /// A NodePool of on-demand instances of kType that terminates empty ones at once.
+  Json node_pool(const std::string& node_class, const Json& annotations = Json::object());
   /// Binds pending pods of the default scheduler if the cluster has none, or marks them as Unschedulable.
   void schedule();
   /// Activity of other controllers in the cluster.

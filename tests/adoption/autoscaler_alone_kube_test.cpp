@@ -40,24 +40,6 @@ class AutoscalerAlone : public Adoption {
     return service("autoscaler", sets);
   }
 
-  Json pool_object(const Json& annotations = Json::object()) {
-    const auto only = [](const char* key, const char* value) {
-      return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({value})}});
-    };
-    const auto requirements =
-        Json::array({only("node.kubernetes.io/instance-type", kType), only("karpenter.sh/capacity-type", "on-demand")});
-    const auto node_class =
-        Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", "adopted"}});
-    return Json::object(
-        {{"apiVersion", "karpenter.sh/v1"},
-         {"kind", "NodePool"},
-         {"metadata", Json::object({{"name", own("pool")}, {"annotations", annotations}})},
-         {"spec",
-          Json::object(
-              {{"template",
-                Json::object({{"spec", Json::object({{"requirements", requirements}, {"nodeClassRef", node_class}})}})},
-               {"disruption", Json::object({{"consolidationPolicy", "WhenEmpty"}, {"consolidateAfter", "1s"}})}})}});
-  }
   /// A pod that fits only a node of our pool.
   Json pod_of_pool(const std::string& name, int run_s = 3) {
     auto made = pod(name, 8, run_s);
@@ -134,7 +116,7 @@ class AutoscalerAlone : public Adoption {
 };
 
 TEST_F(AutoscalerAlone, APendingPodGetsAnInstanceByANodeClaimWhichIsTerminatedWhenIdle) {
-  create(kNodePools, pool_object());
+  create(kNodePools, node_pool("adopted"));
   plays_karpenter_ = true;
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
   EXPECT_TRUE(claims().empty());
@@ -154,7 +136,7 @@ TEST_F(AutoscalerAlone, APendingPodGetsAnInstanceByANodeClaimWhichIsTerminatedWh
 
 // Its scheduler is not simulated, so that the pod stays pending.
 TEST_F(AutoscalerAlone, APendingPodIsNominatedForTheNodeThatWasLaunchedForIt) {
-  create(kNodePools, pool_object());
+  create(kNodePools, node_pool("adopted"));
   plays_karpenter_ = true;
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
   auto made = pod_of_pool("later");
@@ -182,7 +164,7 @@ TEST_F(AutoscalerAlone, APendingPodScalesUpAnAutoScalingGroupAndAnIdleInstanceLe
     const auto groups = aws().describe_groups({group_});
     return groups && !groups->empty() ? groups->front().desired : -1;
   };
-  create(kNodePools, pool_object(Json::object({{"quartermaster.dev/auto-scaling-group", group_}})));
+  create(kNodePools, node_pool("adopted", Json::object({{"quartermaster.dev/auto-scaling-group", group_}})));
   const auto autoscaler = start({"scaling=quartermaster"});
   EXPECT_EQ(desired(), 0);
   create(kPods, pod_of_pool("waits"));
@@ -195,7 +177,7 @@ TEST_F(AutoscalerAlone, APendingPodScalesUpAnAutoScalingGroupAndAnIdleInstanceLe
 }
 
 TEST_F(AutoscalerAlone, AnInstanceCordonedByAUserIsTerminatedToo) {
-  create(kNodePools, pool_object());
+  create(kNodePools, node_pool("adopted"));
   plays_karpenter_ = true;
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
   create(kPods, pod_of_pool("waits", cluster().scheduler ? 4 : 40));
@@ -208,7 +190,7 @@ TEST_F(AutoscalerAlone, AnInstanceCordonedByAUserIsTerminatedToo) {
 }
 
 TEST_F(AutoscalerAlone, AGangGetsItsInstancesTogetherOnceItIsComplete) {
-  create(kNodePools, pool_object());
+  create(kNodePools, node_pool("adopted"));
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
   const auto member = [&](const std::string& name) {
     auto made = pod_of_pool(name);
@@ -226,7 +208,7 @@ TEST_F(AutoscalerAlone, AGangGetsItsInstancesTogetherOnceItIsComplete) {
 }
 
 TEST_F(AutoscalerAlone, AClaimDeletedWithoutAnInstanceIsDroppedAndClaimsOfOthersStay) {
-  create(kNodePools, pool_object());
+  create(kNodePools, node_pool("adopted"));
   const auto only = [](const char* key, const char* value) {
     return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({value})}});
   };
@@ -258,7 +240,7 @@ TEST_F(AutoscalerAlone, AClaimDeletedWithoutAnInstanceIsDroppedAndClaimsOfOthers
 }
 
 TEST_F(AutoscalerAlone, WithoutScalingItOnlyReportsItsPlan) {
-  create(kNodePools, pool_object());
+  create(kNodePools, node_pool("adopted"));
   const auto autoscaler = start({"driver=karpenter", "scaling=none"});
   create(kPods, pod_of_pool("waits"));
   ASSERT_TRUE(comes([&] { return has_event("DeferredToOtherController", "pod " + ns() + "/waits is left to none"); }))
@@ -275,7 +257,7 @@ TEST_F(AutoscalerAlone, WithoutScalingItOnlyReportsItsPlan) {
 }
 
 TEST_F(AutoscalerAlone, WithKarpenterActiveItDefersUntilALabel) {
-  create(kNodePools, pool_object());
+  create(kNodePools, node_pool("adopted"));
   lease("karpenter-leader-election", "karpenter-1");
   plays_karpenter_ = true;
   const auto autoscaler = start({"driver=karpenter"});
@@ -290,7 +272,7 @@ TEST_F(AutoscalerAlone, WithKarpenterActiveItDefersUntilALabel) {
 }
 
 TEST_F(AutoscalerAlone, WhereAClusterAutoscalerIsAtWorkAndTheNamespaceKeepsItNothingIsLaunched) {
-  create(kNodePools, pool_object());
+  create(kNodePools, node_pool("adopted"));
   lease("cluster-autoscaler", "cluster-autoscaler-1");
   const auto autoscaler = start({"driver=karpenter"});
   create(kPods, pod_of_pool("theirs"));
@@ -304,7 +286,7 @@ TEST_F(AutoscalerAlone, WhereAClusterAutoscalerIsAtWorkAndTheNamespaceKeepsItNot
 }
 
 TEST_F(AutoscalerAlone, AnUnreadableNodePoolKeepsItsLastStateAndGetsAnEvent) {
-  create(kNodePools, pool_object());
+  create(kNodePools, node_pool("adopted"));
   plays_karpenter_ = true;
   const auto autoscaler = start({"driver=karpenter", "scaling=quartermaster"});
   ASSERT_TRUE(comes([&] { return autoscaler->state().path("engine.pools").integer() >= 1; })) << autoscaler->log();

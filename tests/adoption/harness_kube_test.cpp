@@ -302,6 +302,24 @@ void Adoption::gate(Json& pod) {
   pod.set("spec").set("schedulingGates", Json::array({Json::object({{"name", "quartermaster.dev/admission"}})}));
 }
 
+Json Adoption::node_pool(const std::string& node_class, const Json& annotations) {
+  const auto only = [](const char* key, const char* value) {
+    return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({value})}});
+  };
+  const auto requirements =
+      Json::array({only("node.kubernetes.io/instance-type", kType), only("karpenter.sh/capacity-type", "on-demand")});
+  const auto reference = Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", node_class}});
+  return Json::object(
+      {{"apiVersion", "karpenter.sh/v1"},
+       {"kind", "NodePool"},
+       {"metadata", Json::object({{"name", own("pool")}, {"annotations", annotations}})},
+       {"spec",
+        Json::object(
+            {{"template",
+              Json::object({{"spec", Json::object({{"requirements", requirements}, {"nodeClassRef", reference}})}})},
+             {"disruption", Json::object({{"consolidationPolicy", "WhenEmpty"}, {"consolidateAfter", "1s"}})}})}});
+}
+
 void Adoption::schedule() {
   if (cluster_->scheduler) return;
   const auto pods = client_->list_all(kPods, "");

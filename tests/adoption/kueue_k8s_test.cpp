@@ -35,24 +35,14 @@ class AutoscalerWithKueue : public Adoption {
                                                 {"subnetSelectorTerms", discovered},
                                                 {"securityGroupSelectorTerms", discovered},
                                                 {"instanceProfile", "fleet-nodes"}})}}));
-    const auto only = [](const char* key, const char* value) {
-      return Json::object({{"key", key}, {"operator", "In"}, {"values", Json::array({value})}});
-    };
-    const auto requirements =
-        Json::array({only("node.kubernetes.io/instance-type", kType), only("karpenter.sh/capacity-type", "on-demand"),
-                     only("topology.kubernetes.io/zone", kZone)});
-    const auto node_class =
-        Json::object({{"group", "karpenter.k8s.aws"}, {"kind", "EC2NodeClass"}, {"name", own("class")}});
-    create(kube::resources::kNodePools,
-           Json::object(
-               {{"apiVersion", "karpenter.sh/v1"},
-                {"kind", "NodePool"},
-                {"metadata", Json::object({{"name", own("pool")}})},
-                {"spec",
-                 Json::object({{"template", Json::object({{"spec", Json::object({{"requirements", requirements},
-                                                                                 {"nodeClassRef", node_class}})}})},
-                               {"disruption",
-                                Json::object({{"consolidationPolicy", "WhenEmpty"}, {"consolidateAfter", "1s"}})}})}}));
+    Json pool = node_pool(own("class"));
+    pool.set("spec")
+        .set("template")
+        .set("spec")
+        .set("requirements")
+        .push_back(Json::object(
+            {{"key", "topology.kubernetes.io/zone"}, {"operator", "In"}, {"values", Json::array({kZone})}}));
+    create(kube::resources::kNodePools, pool);
     queue_with_check();
     autoscaler_ = service("autoscaler", {"observe=cluster", "aws=" + cluster().aws, "scaling=quartermaster",
                                          "cluster-name=adopted", "cluster-endpoint=https://api.adopted"});
