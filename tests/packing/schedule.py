@@ -156,7 +156,10 @@ def outcome(api, problem):
 
 def main():
     nominate = "--nominate" in sys.argv
-    problem, answer = (check.load(path) for path in [a for a in sys.argv[1:] if a != "--nominate"])
+    files = [a for a in sys.argv[1:] if a != "--nominate"]
+    if len(files) != 2:
+        sys.exit(__doc__)
+    problem, answer = (check.load(path) for path in files)
     home = {uid: name_of_node(number) for number, node in enumerate(answer["nodes"]) for uid in node["pods"]}
     api = Api()
     prepare(api, problem, answer)

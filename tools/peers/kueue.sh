@@ -26,6 +26,12 @@ need_go() {
 }
 module() { need_go; go mod download -json "sigs.k8s.io/kueue@v$version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'; }
 running() { [ -s "$run/pid" ] && kill -0 "$(cat "$run/pid")" 2>/dev/null; }
+# The environment of the control plane; ends with its message if it does not run.
+control_plane() {
+  local environment
+  environment=$("$here/kubernetes.sh" env) || exit 1
+  eval "$environment"
+}
 kubectl() { "$QM_KUBECTL" --kubeconfig "$KUBECONFIG" "$@"; }
 
 get() {
@@ -104,7 +110,7 @@ YAML
 start() {
   running && return 0
   get
-  eval "$("$here/kubernetes.sh" env)"
+  control_plane
   mkdir -p "$run"
   certificates
   objects
@@ -126,7 +132,7 @@ start() {
 
 stop() {
   running || return 0
-  eval "$("$here/kubernetes.sh" env)"
+  control_plane
   kubectl delete -f "$run/objects.json" --ignore-not-found >/dev/null 2>&1 || true
   kill "$(cat "$run/pid")" 2>/dev/null || true
   rm -f "$run/pid"
