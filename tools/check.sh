@@ -3,7 +3,8 @@
 # it tested, to docs/results/NAME.md.
 #
 #   tsan       libraries and engines under the thread sanitizer
-#   coverage   lines and branches covered by the tests without a server, by folder (gcovr)
+#   coverage   [SERVICE] lines and branches covered by the tests without a server, by folder (gcovr); of one service, by
+#              part
 #   tidy       clang-tidy over the tree: findings by check
 #   fuzz       [ROUNDS] every property test with new seeds, without and with the address sanitizer
 #   counts     tests by their requirements, and lines of code by folder
@@ -52,21 +53,32 @@ tsan() {
   return $rc
 }
 
-coverage() {
+coverage() {  # [service]
   command -v gcovr >/dev/null || die "gcovr is missing: apt-get install -y gcovr"
-  QM_PRESET=coverage ./qm build --preset coverage core_tests
+  local of=${1:-} tests=core_tests filter='libs/|services/|fleet/|demo/' depth=2 only=()
+  if [ -n "$of" ]; then
+    [ -d "services/$of/src" ] || die "there is no service $of: name one of $(echo $(ls services))"
+    QM_PRESET=coverage ./qm build --preset coverage help >/dev/null
+    only=(-R "^$of")
+    tests=$(ctest --test-dir build/coverage -N -L '^core$' "${only[@]}" |
+      sed -nE 's/^ *Test *#[0-9]*: (.*_test)(_[0-3])?$/\1/p' | sort -u)
+    filter="services/$of/src/" depth=4
+  fi
+  # shellcheck disable=SC2086
+  QM_PRESET=coverage ./qm build --preset coverage $tests
   find build/coverage -name '*.gcda' -delete
   rm -rf build/coverage/results && mkdir -p build/coverage/results
-  ctest --test-dir build/coverage -L '^core$' -j "$(nproc)" --timeout 1500 >build/check-coverage.log 2>&1 || true
-  gcovr -j "$(nproc)" --root . --object-directory build/coverage --filter 'libs/|services/|fleet/|demo/' \
+  ctest --test-dir build/coverage -L '^core$' "${only[@]}" -j "$(nproc)" --timeout 1500 >build/check-coverage.log 2>&1 || true
+  gcovr -j "$(nproc)" --root . --object-directory build/coverage --filter "$filter" \
     --exclude '.*/test/' --exclude 'build/' --csv build/coverage.csv >>build/check-coverage.log 2>&1
   {
     printf '%s.\n\n| folder | lines | of them run | branches | of them taken |\n| --- | ---: | ---: | ---: | ---: |\n' \
       "$(gtest_totals build/coverage/results)"
-    awk -F, 'NR > 1 { split($1, p, "/"); d = p[1] "/" p[2]; l[d] += $2; h[d] += $3; b[d] += $5; t[d] += $6 }
+    awk -F, -v depth="$depth" 'NR > 1 { n = split($1, p, "/"); d = p[1]; for (i = 2; i <= depth && i < n; ++i) d = d "/" p[i]
+        l[d] += $2; h[d] += $3; b[d] += $5; t[d] += $6 }
       END { for (d in l) if (l[d] > 0) printf("| `%s` | %d | %.1f %% | %d | %.1f %% |\n", d, l[d], 100 * h[d] / l[d], b[d],
               (b[d] > 0 ? 100 * t[d] / b[d] : 0)) }' build/coverage.csv | sort
-  } | record coverage "Coverage" "\`./qm check coverage\`: tests that need no server, no gRPC shells among them"
+  } | record "coverage${of:+-$of}" "Coverage${of:+ of $of}" "\`./qm check coverage${of:+ $of}\`: tests that need no server, no gRPC shells among them"
 }
 
 tidy() {
@@ -142,7 +154,7 @@ minutes() {
 }
 
 case ${1:-} in
-  tsan | coverage | tidy | counts | minutes) "$1" ;;
-  fuzz) shift; fuzz "$@" ;;
-  *) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  tsan | tidy | counts | minutes) "$1" ;;
+  coverage | fuzz) "$@" ;;
+  *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
