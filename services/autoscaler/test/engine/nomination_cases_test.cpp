@@ -30,22 +30,23 @@ struct Cases {
   }
   [[nodiscard]] std::vector<std::string> nominated() {
     std::vector<std::string> out;
-    for (const auto& [uid, node, pods, initialized] : script.engine().nominations())
-      out.push_back(fmt::format("{} {} {}{}", uid, node, pods, initialized ? "" : " early"));
+    for (const auto& [uid, node, pods] : script.engine().nominations())
+      out.push_back(fmt::format("{} {} {}", uid, node, pods));
     return out;
   }
 };
 
-TEST(Nominations, OnceTheNodeHasRegisteredInTheOrderOfTheDemand) {
+TEST(Nominations, OnceTheNodeIsInitializedInTheOrderOfTheDemand) {
   Cases c;
   c.step({"pool p types=g4 startup=agent"});
   c.step({"want a/1 1x1", "want b/1 1x1 prio=5", "want c/1 1x2"});
   EXPECT_THAT(c.nominated(), IsEmpty());
-  for (const char* event : {"up p-00001 i-1 n1", "node n1 i-1 notready", "node n1 i-1",
-                            "details n1 i-1 taint=agent gpus=4", "details n1 i-1"}) {
-    c.step({event});
-    EXPECT_THAT(c.nominated(), ElementsAre("b n1 1 early", "a n1 1 early", "c n1 1 early")) << event;
-  }
+  c.step({"up p-00001 i-1 n1"});
+  EXPECT_THAT(c.nominated(), IsEmpty()) << "its details are not known";
+  c.step({"details n1 i-1 taint=agent gpus=4"});
+  EXPECT_THAT(c.nominated(), IsEmpty()) << "it has its startup taint";
+  c.step({"details n1 i-1"});
+  EXPECT_THAT(c.nominated(), IsEmpty()) << "it has no GPUs";
   c.step({"details n1 i-1 gpus=4"});
   EXPECT_THAT(c.nominated(), ElementsAre("b n1 1", "a n1 1", "c n1 1"));
   // A pod that is bound is not in the demand any more.

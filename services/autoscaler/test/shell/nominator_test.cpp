@@ -38,10 +38,9 @@ class NominatedNodes : public ::testing::Test {
   void watch(const std::string& name, const std::string& group = "") {
     nominator_.put_pod(rig_.kube.statuses.at(name), group);
   }
-  std::vector<std::string> nominate(const std::vector<std::tuple<std::string, std::string, int>>& planned,
-                                    bool initialized = true) {
+  std::vector<std::string> nominate(const std::vector<std::tuple<std::string, std::string, int>>& planned) {
     std::vector<Nomination> list;
-    for (const auto& [uid, node, pods] : planned) list.push_back({WorkloadUid(uid), NodeName(node), pods, initialized});
+    for (const auto& [uid, node, pods] : planned) list.push_back({WorkloadUid(uid), NodeName(node), pods});
     rig_.kube.status_requests.clear();
     nominator_.nominate(list);
     return rig_.kube.status_requests;
@@ -74,45 +73,6 @@ TEST_F(NominatedNodes, OnceForEachPodAndNode) {
   EXPECT_EQ(node_of("a"), "");
   EXPECT_THAT(nominate({{"uid-a", "n2", 1}}), ElementsAre("a")) << "another plan";
   EXPECT_EQ(node_of("a"), "n2");
-}
-
-// The scheduler tries pods again for any change in the cluster, and removes the nomination for a node that still has its
-// taints.
-TEST_F(NominatedNodes, OnceWhenTheNodeRegistersAndAgainWhenItIsInitialized) {
-  for (const char* name : {"a", "b"}) make(pod(name));
-  const std::vector<std::tuple<std::string, std::string, int>> planned = {{"uid-a", "n1", 1}, {"uid-b", "n1", 1}};
-  EXPECT_THAT(nominate(planned, false), ElementsAre("a", "b"));
-  change("a", R"({"status":{"nominatedNodeName":null}})");
-  watch("a");
-  watch("b");
-  EXPECT_THAT(nominate(planned, false), IsEmpty()) << "not with each attempt";
-  EXPECT_THAT(nominate(planned, true), ElementsAre("a"));
-  EXPECT_EQ(node_of("a"), "n1");
-  change("a", R"({"status":{"nominatedNodeName":null}})");
-  watch("a");
-  EXPECT_THAT(nominate(planned, true), IsEmpty());
-}
-
-TEST_F(NominatedNodes, ANodeThatDidNotStartIsReplacedByTheNextPlan) {
-  for (const char* name : {"a", "b"}) make(pod(name));
-  EXPECT_THAT(nominate({{"uid-a", "n1", 1}, {"uid-b", "n2", 1}}, false), ElementsAre("a", "b"));
-  change("b", R"({"status":{"nominatedNodeName":"n9"}})");  // a preemption
-  watch("a");
-  watch("b");
-  EXPECT_THAT(nominate({{"uid-a", "n3", 1}, {"uid-b", "n3", 1}}, false), ElementsAre("a"));
-  EXPECT_EQ(node_of("a"), "n3");
-  EXPECT_EQ(node_of("b"), "n9");
-}
-
-TEST_F(NominatedNodes, AMemberOfAGangStaysOnAnyNodeOfThePlan) {
-  for (const char* name : {"a", "b"}) make(pod(name), "shop/ring");
-  const std::vector<std::tuple<std::string, std::string, int>> planned = {{"shop/ring", "n1", 2},
-                                                                          {"shop/ring", "n2", 2}};
-  EXPECT_THAT(nominate(planned), ElementsAre("a", "b"));
-  for (const char* name : {"a", "b"}) watch(name, "shop/ring");
-  EXPECT_THAT(nominate(planned), IsEmpty());
-  EXPECT_EQ(node_of("a"), "n1");
-  EXPECT_EQ(node_of("b"), "n1");
 }
 
 TEST_F(NominatedNodes, OnlyOfPodsThatTheSchedulerOfTheClusterCouldNotPlace) {

@@ -113,12 +113,11 @@ struct Plan {
   friend auto operator<=>(const Plan&, const Plan&) = default;
 };
 
-/// Pods of a plan whose node has registered: kube-scheduler should try it first for them.
+/// Pods of a plan whose node is initialized: they may be bound to it.
 struct Nomination {
   WorkloadUid uid;  ///< of the demand; all of its pods are equal
   NodeName node;
   std::int32_t pods = 0;
-  bool initialized = false;  ///< false: its taints, or missing resources, still keep the pods away
   friend auto operator<=>(const Nomination&, const Nomination&) = default;
 };
 

@@ -7,13 +7,12 @@
 namespace qm::autoscaler {
 namespace {
 
-/// Whether the node of the claim has registered and stays. Once it was initialized, it must also be ready.
-bool is_open(const Claim& claim, const Facts& facts) {
-  if (claim.state != ClaimState::kLaunched && claim.state != ClaimState::kReady) return false;
-  if (!claim.life.disruption.empty() || facts.doomed(claim)) return false;
-  const NodeRow* node = facts.node_of(claim);
-  if (node == nullptr || node->cordoned || node->drain_requested) return false;
-  return node->ready || !claim.life.initialized;
+/// The node on which the pods of the place may start now; empty = none.
+NodeName open_node(const Claim* claim, const Facts& facts) {
+  if (claim == nullptr || claim->state != ClaimState::kReady || !claim->life.initialized) return {};
+  if (!claim->life.disruption.empty() || facts.doomed(*claim)) return {};
+  const NodeRow* node = facts.node_of(*claim);
+  return node != nullptr && node->ready && !node->cordoned && !node->drain_requested ? claim->node : NodeName();
 }
 
 }  // namespace
@@ -27,9 +26,8 @@ std::vector<Nomination> nominations_of(const Tables& tables, const Facts& facts)
                          std::ranges::all_of(plan.places, [](const Plan::Place& place) { return place.set == 0; });
     if (!uniform) continue;
     for (const auto& place : plan.places) {
-      const Claim* claim = tables.claims.find(place.claim);
-      if (claim == nullptr || place.pods == 0 || !is_open(*claim, facts)) continue;
-      found.push_back({item, {uid, claim->node, place.pods, claim->life.initialized}});
+      const NodeName node = open_node(tables.claims.find(place.claim), facts);
+      if (!node.empty() && place.pods > 0) found.push_back({item, {uid, node, place.pods}});
     }
   }
   std::ranges::stable_sort(found, {}, [](const auto& one) {

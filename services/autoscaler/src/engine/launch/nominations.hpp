@@ -5,7 +5,7 @@
 
 namespace qm::autoscaler {
 
-/// The places of promised plans on nodes that have registered and stay, in the order of the demand.
+/// The places of promised plans on nodes that are initialized and stay, in the order of the demand.
 ///
 /// Gangs    a place has the index of a pod set, and the sets of a gang change as its pods are bound. A gang has
 ///          nominations only while it has one set.

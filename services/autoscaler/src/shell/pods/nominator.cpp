@@ -19,15 +19,8 @@ bool is_of_pod(Code code) {
 
 }  // namespace
 
-bool Nominator::Pod::uses(const Nomination& plan) const {
-  if (node == plan.node.value() || nominated == plan.node.value()) return true;
-  const auto before = written.find(plan.node);
-  return before != written.end() && before->second >= plan.initialized;
-}
-
-bool Nominator::Pod::is_free(const std::set<NodeName>& places) const {
-  const NodeName at(nominated);
-  return at.empty() || (written.contains(at) && !places.contains(at));
+bool Nominator::Pod::uses(const NodeName& at) const {
+  return node == at.value() || nominated == at.value() || written.contains(at);
 }
 
 void Nominator::put_pod(const Json& pod, const std::string& group) {
@@ -65,22 +58,20 @@ void Nominator::drop_pod(const std::string& uid) {
 std::vector<Nominator::Write> Nominator::due(const std::vector<Nomination>& planned) const {
   std::vector<Write> out;
   std::set<std::string> chosen;
-  std::map<WorkloadUid, std::set<NodeName>> places;
-  for (const Nomination& plan : planned) places[plan.uid].insert(plan.node);
-  for (const Nomination& plan : planned) {
-    const auto gang = gangs_.find(plan.uid.value());
-    const auto members = gang == gangs_.end() ? std::set<std::string>{plan.uid.value()} : gang->second;
-    auto open = plan.pods - std::ranges::count_if(members, [&](const auto& member) {
+  for (const auto& [uid, node, pods] : planned) {
+    const auto gang = gangs_.find(uid.value());
+    const auto members = gang == gangs_.end() ? std::set<std::string>{uid.value()} : gang->second;
+    auto open = pods - std::ranges::count_if(members, [&](const auto& member) {
                   const auto known = pods_.find(member);
-                  return known != pods_.end() && known->second.uses(plan);
+                  return known != pods_.end() && known->second.uses(node);
                 });
     for (const auto& member : members) {
       const auto known = pods_.find(member);
       if (open <= 0 || out.size() == kMostWrites) break;
       if (known == pods_.end() || chosen.contains(member)) continue;
       const Pod& p = known->second;
-      if (!p.pending || !p.is_free(places[plan.uid]) || p.uses(plan) || p.refused == p.version) continue;
-      out.push_back({member, p.ns, p.name, p.version, plan.node, plan.initialized});
+      if (!p.pending || !p.nominated.empty() || p.uses(node) || p.refused == p.version) continue;
+      out.push_back({member, p.ns, p.name, p.version, node});
       chosen.insert(member);
       --open;
     }
@@ -95,7 +86,7 @@ bool Nominator::ended(const Write& write, const Error* error) {
   if (error == nullptr) {
     logged_.clear();
     if (known == pods_.end()) return true;
-    known->second.written[write.node] = write.initialized;
+    known->second.written.insert(write.node);
     if (known->second.version == write.version) known->second.nominated = write.node.value();
     return true;
   }

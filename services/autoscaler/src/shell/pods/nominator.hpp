@@ -17,10 +17,7 @@ namespace qm::autoscaler {
 ///
 /// Pods     that a scheduler other than placement found unschedulable, without a nomination. A nomination by the
 ///          scheduler stays: it is for a preemptor, or for a pod that is being bound.
-/// Twice    at most for each pod and node: when the node registers, so that no pod is tried without a nomination once
-///          the taints of the node are gone; and when it is initialized, if an attempt before removed the nomination.
-///          The scheduler removes it when the pod does not fit; then it decides alone.
-/// Plans    that change replace a nomination that was written here.
+/// Once     for each pod and node. The scheduler removes a nomination when the pod does not fit; then it decides alone.
 /// Races    the patch has the version of the pod that was read: a pod that was bound, deleted or nominated meanwhile is
 ///          not changed.
 /// Errors   of one pod: it is tried again when it has changed. Of the server or of permissions: logged once for each
@@ -44,15 +41,12 @@ class Nominator {
     std::string node, nominated;
     std::string refused;  ///< the version of the pod that could not be nominated
     bool pending = false;
-    std::map<NodeName, bool> written;  ///< value: whether the node was initialized then
-    [[nodiscard]] bool uses(const Nomination& plan) const;
-    /// Has no nomination, or one that was written here for a node without a place for it now.
-    [[nodiscard]] bool is_free(const std::set<NodeName>& places) const;
+    std::set<NodeName> written;
+    [[nodiscard]] bool uses(const NodeName& at) const;
   };
   struct Write {
     std::string uid, ns, name, version;
     NodeName node;
-    bool initialized = false;
   };
   void leave_gang(const std::string& uid, const std::string& group);
   [[nodiscard]] std::vector<Write> due(const std::vector<Nomination>& planned) const;
