@@ -90,7 +90,7 @@ class Planner {
   std::int64_t level(std::int64_t now) {
     if (now >= next_) plan(now);
     // The needs until now do not depend on later changes.
-    return levels_[library::band_of(library::recent_burst(needs_, at(now)))];
+    return levels_[library::band_of(library::recent_burst(needs_, at(now)), library::quiet_time(needs_, at(now)))];
   }
   void started(std::int64_t wait_s) { ++attained_.arrivals, attained_.covered += wait_s <= terms_.wait_s ? 1 : 0; }
   [[nodiscard]] const Status& status() const { return status_; }

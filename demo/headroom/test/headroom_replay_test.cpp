@@ -57,27 +57,32 @@ TEST(HeadroomReplay, PlannedLevelsCostLessThanAConstantOne) {
   EXPECT_LT(plan->usd, 0.7 * constant.outcome.usd);
 }
 
-// In the second half the share of jobs in time is within two points of the quantile, at no more than 70 % of the price
-// of the smallest constant numbers of nodes that attain it.
-TEST(HeadroomReplay, OnPhillyTheSloIsAttainedWithinTwoPointsForLess) {
+// In the second half the quantile is attained, at no more than 70 % of the price of the smallest constant numbers of nodes
+// that attain it.
+TEST(HeadroomReplay, OnPhillyTheSloIsAttainedForLess) {
   const auto shared = qm::testing::shared_dir();
   if (!shared) GTEST_SKIP() << "no shared directory with traces";
   const std::string path = *shared + "/traces/philly/philly_jobs.csv";
   const auto jobs = trace::read_csv(qm::testing::read_file(path), path);
   ASSERT_TRUE(jobs) << jobs.error().to_string();
   const std::int64_t until = jobs->back().submit_s + 1, half = until / 2;
-  const Terms terms;
-  Outcome constant, plan;
-  for (const std::int64_t gpus : kShapeGpus) {
-    const auto own = jobs_of(*jobs, gpus);
-    const auto outcome = planned(own, gpus, terms, half, until);
-    ASSERT_TRUE(outcome) << outcome.error().to_string();
-    plan.jobs += outcome->jobs, plan.in_time += outcome->in_time, plan.usd += outcome->usd;
-    constant.usd += smallest_static(own, gpus, terms, half, until).outcome.usd;
+  struct Case {
+    std::int64_t quantile_ppm, boot_s;
+  };
+  for (const Case& one : {Case{950'000, 240}, Case{900'000, 240}, Case{950'000, 300}}) {
+    Terms terms;
+    terms.quantile_ppm = one.quantile_ppm, terms.boot_s = one.boot_s;
+    Outcome constant, plan;
+    for (const std::int64_t gpus : kShapeGpus) {
+      const auto own = jobs_of(*jobs, gpus);
+      const auto outcome = planned(own, gpus, terms, half, until);
+      ASSERT_TRUE(outcome) << outcome.error().to_string();
+      plan.jobs += outcome->jobs, plan.in_time += outcome->in_time, plan.usd += outcome->usd;
+      constant.usd += smallest_static(own, gpus, terms, half, until).outcome.usd;
+    }
+    EXPECT_GE(plan.share() * 1e6, static_cast<double>(one.quantile_ppm));
+    EXPECT_LE(plan.usd, 0.70 * constant.usd);
   }
-  EXPECT_GE(plan.share(), 0.93);
-  EXPECT_LE(plan.share(), 0.97);
-  EXPECT_LE(plan.usd, 0.70 * constant.usd);
 }
 
 }  // namespace headroom_replay_test

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 namespace qm::autoscaler::headroom {
 
@@ -28,16 +29,22 @@ std::int64_t recent_burst(const std::vector<Need>& needs, Instant now) {
   return most;
 }
 
-std::size_t band_of(std::int64_t burst) {
+Duration quiet_time(const std::vector<Need>& needs, Instant now) {
+  const auto at = std::ranges::upper_bound(needs, now, {}, &Need::at);
+  return at == needs.begin() ? Duration::max() : now - std::prev(at)->at;
+}
+
+std::size_t band_of(std::int64_t burst, Duration quiet) {
   const auto width =
       static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(0, burst))));
-  return std::min(width, kBands - 1);
+  const auto passed = static_cast<std::size_t>(std::ranges::count_if(kQuiet, [&](Duration d) { return d <= quiet; }));
+  return passed * kBurstBands + std::min(width, kBurstBands - 1);
 }
 
 std::int64_t next_target_ppm(std::int64_t target_ppm, std::int64_t quantile_ppm, Attained attained,
                              std::int64_t known) {
-  constexpr std::int64_t kOne = 1'000'000, kLeast = 600'000, kGain = 15, kMargin = 25, kFew = 10;
-  const std::int64_t wanted = quantile_ppm + (kOne - quantile_ppm) / kMargin;
+  constexpr std::int64_t kOne = 1'000'000, kLeast = 600'000, kGain = 20, kShare = 3, kMost = 15'000, kFew = 10;
+  const std::int64_t wanted = quantile_ppm + std::min((kOne - quantile_ppm) / kShare, kMost);
   const std::int64_t missed = wanted * attained.arrivals - kOne * attained.covered;
   const std::int64_t next = target_ppm + missed / std::max(known / kGain, kFew);
   return std::clamp(next, std::min(kLeast, quantile_ppm), (kOne + quantile_ppm) / 2);

@@ -18,17 +18,18 @@ namespace {
 constexpr std::int64_t kOne = 1'000'000;
 constexpr double kNano = 1e9, kHourUs = 3.6e9;
 
-/// The largest need of the last kRecent, for instants that do not decrease.
-class RecentBurst {
+/// The band by the needs until an instant, for instants that do not decrease.
+class RecentBand {
  public:
-  explicit RecentBurst(const std::vector<Need>& needs) : needs_(needs) {}
-  std::int64_t at(Instant now) {
+  explicit RecentBand(const std::vector<Need>& needs) : needs_(needs) {}
+  std::size_t at(Instant now) {
     for (; next_ < needs_.size() && needs_[next_].at <= now; ++next_) {
       while (!largest_.empty() && largest_.back().nodes <= needs_[next_].nodes) largest_.pop_back();
       largest_.push_back(needs_[next_]);
     }
     while (!largest_.empty() && largest_.front().at <= now - kRecent) largest_.pop_front();
-    return largest_.empty() ? 0 : largest_.front().nodes;
+    const Duration quiet = next_ == 0 ? Duration::max() : now - needs_[next_ - 1].at;
+    return band_of(largest_.empty() ? 0 : largest_.front().nodes, quiet);
   }
 
  private:
@@ -49,20 +50,20 @@ Bands bands_of(const Shape& shape, const Problem& problem) {
   Bands out;
   const auto needs = needs_of(shape, problem.wait);
   const Duration lead = std::max(shape.boot - problem.wait, Duration{1});
-  RecentBurst decided(needs);
+  RecentBand decided(needs);
   for (const Need& need : needs) {
-    const std::size_t band = band_of(decided.at(need.at - lead));  // before its lead time: what a launch could know
+    const std::size_t band = decided.at(need.at - lead);  // before its lead time: what a launch could know
     if (need.at >= problem.from && need.at < problem.until) ++out[band].arrivals[need.nodes];
   }
   std::vector<Instant> edges{problem.from, problem.until};
   for (const Need& need : needs) {
-    for (const Instant at : {need.at, need.at + kRecent}) {
+    for (const Instant at : {need.at, need.at + kQuiet[0], need.at + kQuiet[1], need.at + kRecent}) {
       if (at > problem.from && at < problem.until) edges.push_back(at);
     }
   }
   std::ranges::sort(edges);
-  RecentBurst known(needs);
-  for (std::size_t i = 0; i + 1 < edges.size(); ++i) out[band_of(known.at(edges[i]))].time += edges[i + 1] - edges[i];
+  RecentBand known(needs);
+  for (std::size_t i = 0; i + 1 < edges.size(); ++i) out[known.at(edges[i])].time += edges[i + 1] - edges[i];
   for (Band& band : out) {
     // A band that was never entered for longer than its arrivals still costs something.
     const Duration time = std::max<Duration>(band.time, std::chrono::minutes(1));

@@ -43,7 +43,7 @@ TEST(HeadroomSlo, AfterRepeatedBurstsNodesAreKeptFree) {
   const auto& row = *script.engine().tables().headroom.pools.find("p");
   EXPECT_EQ(row.total.arrivals, 6);
   ASSERT_TRUE(row.levels.contains("a8")) << "the plan is six hours after the start";
-  EXPECT_EQ(row.levels.at("a8")[headroom::band_of(2)], 2);
+  EXPECT_EQ(row.levels.at("a8")[headroom::band_of(2, std::chrono::minutes(0))], 2);
   const auto buffers = script.engine().buffers();
   ASSERT_TRUE(buffers.contains("NodePool p/a8"));
   EXPECT_EQ(buffers.at("NodePool p/a8").pods, 2);

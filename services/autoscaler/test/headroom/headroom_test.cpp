@@ -13,6 +13,7 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 
 constexpr Instant kStart = from_micros(1'800'000'000'000'000);
+const std::size_t kIdle = band_of(0, Duration::max());
 
 Shape shape(std::vector<Change> changes, std::int64_t usd = 1) {
   return {"g", usd * 1'000'000'000, minutes(4), 1000, std::move(changes)};
@@ -50,15 +51,39 @@ TEST(Needs, ABootShorterThanTheWaitNeedsOnlyTheArrivalItself) {
   EXPECT_EQ(needs_of(one, seconds(60))[1].nodes, 2);
 }
 
-TEST(Bands, DoubleInWidth) {
-  EXPECT_EQ(band_of(0), 0U);
-  EXPECT_EQ(band_of(1), 1U);
-  EXPECT_EQ(band_of(3), 2U);
-  EXPECT_EQ(band_of(4), 3U);
-  EXPECT_EQ(band_of(std::int64_t{1} << 62), kBands - 1);
+TEST(Bands, DoubleInWidthAndAreDividedByTheTimeSinceTheLastArrival) {
+  EXPECT_EQ(band_of(0, minutes(0)), 0U);
+  EXPECT_EQ(band_of(1, minutes(29)), 1U);
+  EXPECT_EQ(band_of(3, minutes(0)), 2U);
+  EXPECT_EQ(band_of(4, minutes(0)), 3U);
+  EXPECT_EQ(band_of(4, minutes(30)), kBurstBands + 3);
+  EXPECT_EQ(band_of(4, hours(2)), 2 * kBurstBands + 3);
+  EXPECT_EQ(band_of(std::int64_t{1} << 62, Duration::max()), kBands - 1);
 }
 
-// Nine lone arrivals, 5 h apart: no burst is recent, so band 0 decides; the tenth takes 50 nodes and is not worth it.
+TEST(Bands, TheQuietTimeIsSinceTheLastArrival) {
+  const std::vector<Need> needs{{kStart, 5}, {kStart + hours(1), 1}};
+  EXPECT_EQ(quiet_time(needs, kStart - seconds(1)), Duration::max());
+  EXPECT_EQ(quiet_time(needs, kStart), seconds(0));
+  EXPECT_EQ(quiet_time(needs, kStart + hours(3)), hours(2));
+}
+
+// One GPU node is needed 20 minutes after each arrival, and none for hours afterwards: nodes are kept for half an hour.
+TEST(Headroom, NodesAreKeptWhileArrivalsAreRecent) {
+  std::vector<Change> changes;
+  for (int pair = 0; pair < 4; ++pair) {
+    changes.push_back({kStart + hours(5) * pair + minutes(10), 1});
+    changes.push_back({kStart + hours(5) * pair + minutes(30), 1});
+  }
+  const auto result = plan(day({shape(changes)}, 500'000));
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->levels[0][band_of(1, minutes(0))], 1);
+  EXPECT_EQ(result->levels[0][band_of(1, minutes(30))], 0);
+  EXPECT_EQ(result->covered, 4);
+  EXPECT_NEAR(result->usd, 4 * 50.0 / 60, 0.01) << "from each first arrival until 30 min after the second";
+}
+
+// Nine lone arrivals, 5 h apart: no burst is recent, so the band without bursts decides; the tenth takes 50 nodes and is not worth it.
 TEST(Headroom, TheMostExpensiveArrivalsAreThoseThatTheQuantileAllowsToMiss) {
   std::vector<Change> changes;
   for (int i = 0; i < 10; ++i) changes.push_back({kStart + minutes(10) + hours(5) * i, i == 5 ? 50 : 1});
@@ -66,14 +91,14 @@ TEST(Headroom, TheMostExpensiveArrivalsAreThoseThatTheQuantileAllowsToMiss) {
   problem.until = kStart + hours(50);
   auto result = plan(problem);
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->levels[0][0], 1);
+  EXPECT_EQ(result->levels[0][kIdle], 1);
   EXPECT_EQ(result->arrivals, 10);
   EXPECT_EQ(result->covered, 9);
   EXPECT_TRUE(still_holds(problem, *result));
   problem.quantile_ppm = 950'000;
   result = plan(problem);
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->levels[0][0], 50);
+  EXPECT_EQ(result->levels[0][kIdle], 50);
   EXPECT_EQ(result->covered, 10);
 }
 
@@ -86,10 +111,10 @@ TEST(Headroom, NodesAreKeptWhereBurstsWereRecent) {
   Problem problem = day({shape(changes)}, 850'000);
   const auto result = plan(problem);
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->levels[0][0], 0) << "20 hours without a burst";
-  EXPECT_EQ(result->levels[0][band_of(6)], 6);
+  EXPECT_EQ(result->levels[0][kIdle], 0) << "20 hours without a burst";
+  EXPECT_EQ(result->levels[0][band_of(6, minutes(0))], 6);
   EXPECT_EQ(result->covered, 54);
-  EXPECT_NEAR(result->usd, 6 * 7.0, 0.01) << "6 nodes from the first burst until 4 h after the last";
+  EXPECT_NEAR(result->usd, 6 * 3.5, 0.01) << "6 nodes from the first burst until 30 min after the last";
 }
 
 TEST(Headroom, TheCheaperShapeIsCoveredFirst) {
@@ -99,7 +124,7 @@ TEST(Headroom, TheCheaperShapeIsCoveredFirst) {
   const auto result = plan(problem);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->levels[0], Levels{});
-  EXPECT_EQ(result->levels[1][0], 1);
+  EXPECT_EQ(result->levels[1][kIdle], 1);
 }
 
 TEST(Headroom, NeverMoreThanTheLimit) {
@@ -107,7 +132,7 @@ TEST(Headroom, NeverMoreThanTheLimit) {
   bounded.most = 3;
   const auto result = plan(day({bounded}, 990'000));
   ASSERT_TRUE(result);
-  EXPECT_EQ(result->levels[0][0], 2);
+  EXPECT_EQ(result->levels[0][kIdle], 2);
   EXPECT_EQ(result->covered, 1);
 }
 

@@ -234,8 +234,9 @@ std::vector<Buffer> HeadroomSlos::buffers() const {
       if (type == nullptr) continue;
       headroom::Shape shape{type_name, 0, boot, 0, {}};
       if (const auto changes = recent.find(type_name); changes != recent.end()) shape.changes = changes->second;
-      const auto burst = headroom::recent_burst(headroom::needs_of(shape, row.slo.wait), state_.now);
-      const std::int64_t level = levels[headroom::band_of(burst)];
+      const auto needs = headroom::needs_of(shape, row.slo.wait);
+      const auto burst = headroom::recent_burst(needs, state_.now);
+      const std::int64_t level = levels[headroom::band_of(burst, headroom::quiet_time(needs, state_.now))];
       if (level == 0) continue;
       Buffer& buffer = out.emplace_back();
       buffer.name = fmt::format("NodePool {}/{}", name, type_name);

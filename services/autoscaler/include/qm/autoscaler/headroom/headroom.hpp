@@ -34,15 +34,18 @@ struct Problem {
   std::vector<Shape> shapes;
 };
 
-/// The number of bands of recent bursts: band 0 without a burst, band b with one of 2^(b-1) to 2^b - 1 nodes.
-inline constexpr std::size_t kBands = 24;
+/// Bands of the largest recent burst: 0 without a burst, b with one of 2^(b-1) to 2^b - 1 nodes. Each is divided by the
+/// time since the last arrival, at kQuiet.
+inline constexpr std::size_t kBurstBands = 24;
+inline constexpr std::array<Duration, 2> kQuiet{std::chrono::minutes(30), std::chrono::hours(2)};
+inline constexpr std::size_t kBands = kBurstBands * (kQuiet.size() + 1);
 /// A burst is recent for this time.
 inline constexpr Duration kRecent = std::chrono::hours(4);
 /// Older arrivals do not count.
 inline constexpr Duration kMemory = std::chrono::hours(24 * 28);
 /// From one plan to the next; the first one is as long after the start of the history.
 inline constexpr Duration kPlanEvery = std::chrono::hours(6);
-/// The free nodes to keep, by the band of the largest recent burst.
+/// The free nodes to keep, by band.
 using Levels = std::array<std::int64_t, kBands>;
 
 struct Plan {
@@ -69,7 +72,10 @@ struct Need {
 [[nodiscard]] std::vector<Need> needs_of(const Shape& shape, Duration wait);
 /// The largest need among the arrivals of (now - kRecent, now]. Cost: those arrivals.
 [[nodiscard]] std::int64_t recent_burst(const std::vector<Need>& needs, Instant now);
-[[nodiscard]] std::size_t band_of(std::int64_t burst);
+/// The time since the last arrival; the longest possible one without an arrival. Cost: O(log n).
+[[nodiscard]] Duration quiet_time(const std::vector<Need>& needs, Instant now);
+/// Band of a largest recent burst, `quiet` after the last arrival.
+[[nodiscard]] std::size_t band_of(std::int64_t burst, Duration quiet);
 
 /// Levels that cover the quantile of the history at the lowest price found.
 ///
@@ -96,8 +102,8 @@ struct Attained {
 /// The quantile to plan for next, after what was attained with `target_ppm`: history and future differ, so the
 /// quantile of the history is corrected until that of the future is attained.
 ///
-/// Formula  target + (quantile + margin - attained) x arrivals x 15 / known, between 0.6 and half the way from the
-///          quantile to 1. The margin is 4 % of what the quantile allows to miss.
+/// Formula  target + (quantile + margin - attained) x arrivals x 20 / known, between 0.6 and half the way from the
+///          quantile to 1. The margin is a third of what the quantile allows to miss, at most 1.5 points.
 /// `known`  the arrivals of the history.
 [[nodiscard]] std::int64_t next_target_ppm(std::int64_t target_ppm, std::int64_t quantile_ppm, Attained attained,
                                            std::int64_t known);
