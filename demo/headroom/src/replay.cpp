@@ -90,7 +90,8 @@ class Planner {
   std::int64_t level(std::int64_t now) {
     if (now >= next_) plan(now);
     // The needs until now do not depend on later changes.
-    return levels_[library::band_of(library::recent_burst(needs_, at(now)), library::quiet_time(needs_, at(now)))];
+    return library::level_at(levels_, needs_, at(now),
+                             std::chrono::seconds(std::max<std::int64_t>(0, terms_.boot_s - terms_.wait_s)));
   }
   void started(std::int64_t wait_s) { ++attained_.arrivals, attained_.covered += wait_s <= terms_.wait_s ? 1 : 0; }
   [[nodiscard]] const Status& status() const { return status_; }

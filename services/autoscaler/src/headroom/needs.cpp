@@ -41,6 +41,11 @@ std::size_t band_of(std::int64_t burst, Duration quiet) {
   return passed * kBurstBands + std::min(width, kBurstBands - 1);
 }
 
+std::int64_t level_at(const Levels& levels, const std::vector<Need>& needs, Instant now, Duration lead) {
+  const auto at = [&](Instant t) { return levels[band_of(recent_burst(needs, t), quiet_time(needs, t))]; };
+  return std::max(at(now), at(now - lead));
+}
+
 std::int64_t next_target_ppm(std::int64_t target_ppm, std::int64_t quantile_ppm, Attained attained,
                              std::int64_t known) {
   constexpr std::int64_t kOne = 1'000'000, kLeast = 600'000, kGain = 20, kShare = 3, kMost = 15'000, kFew = 10;

@@ -140,7 +140,7 @@ TEST(Headroom, AWrongPlanIsFound) {
   const Problem problem = day({shape({{kStart + hours(5), 2}})}, 500'000);
   Plan wrong = *plan(problem);
   ASSERT_TRUE(still_holds(problem, wrong));
-  wrong.levels[0][0] = 1;
+  wrong.levels[0][kIdle] = 1;
   EXPECT_THAT(still_holds(problem, wrong).error().message, HasSubstr("cover 0 of 1 arrivals"));
   wrong = *plan(problem);
   wrong.usd += 1;

@@ -236,7 +236,8 @@ std::vector<Buffer> HeadroomSlos::buffers() const {
       if (const auto changes = recent.find(type_name); changes != recent.end()) shape.changes = changes->second;
       const auto needs = headroom::needs_of(shape, row.slo.wait);
       const auto burst = headroom::recent_burst(needs, state_.now);
-      const std::int64_t level = levels[headroom::band_of(burst, headroom::quiet_time(needs, state_.now))];
+      const Duration lead = std::max(boot - row.slo.wait, Duration{0});
+      const std::int64_t level = headroom::level_at(levels, needs, state_.now, lead);
       if (level == 0) continue;
       Buffer& buffer = out.emplace_back();
       buffer.name = fmt::format("NodePool {}/{}", name, type_name);

@@ -77,6 +77,10 @@ struct Need {
 /// Band of a largest recent burst, `quiet` after the last arrival.
 [[nodiscard]] std::size_t band_of(std::int64_t burst, Duration quiet);
 
+/// The free nodes to keep now: by the band of now, and by that of one lead time ago, which decided for the arrivals of
+/// now. An arrival that lowers the level leaves free nodes to the rest of its burst. Cost: recent_burst.
+[[nodiscard]] std::int64_t level_at(const Levels& levels, const std::vector<Need>& needs, Instant now, Duration lead);
+
 /// Levels that cover the quantile of the history at the lowest price found.
 ///
 /// Each band of each shape is a choice of its own: a higher level covers more arrivals, and costs for the time in
