@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <tuple>
 
 namespace qm::autoscaler {
 namespace {
@@ -15,12 +17,11 @@ bool applies(const Overlay& overlay, const Requirements& node) {
   return !node.conflict(overlay.requirements, Undefined::kWellKnownIsAny);
 }
 
-/// What two overlays of one weight set differently; empty = nothing.
+/// What two overlays both set; empty = nothing.
 std::string contested(const Overlay& a, const Overlay& b) {
   if (has_price(a) && has_price(b)) return "the price";
   for (const auto& [resource, amount] : a.capacity) {
-    const auto other = b.capacity.find(resource);
-    if (other != b.capacity.end() && other->second != amount) return resource;
+    if (b.capacity.contains(resource)) return resource;
   }
   return {};
 }
@@ -44,7 +45,8 @@ Result<PriceAdjustment> price_adjustment_of(const std::string& text) {
 }
 
 OrderedOverlays ordered(std::vector<Overlay> overlays) {
-  std::ranges::sort(overlays, {}, [](const Overlay& one) { return std::pair(-one.weight, one.name); });
+  std::ranges::sort(overlays, std::ranges::greater{},
+                    [](const Overlay& one) { return std::tie(one.weight, one.name); });
   OrderedOverlays out;
   for (Overlay& one : overlays) {
     const auto rival = std::ranges::find_if(out.accepted, [&](const Overlay& other) {

@@ -34,11 +34,11 @@ struct Overlay {
 
 /// Overlays in the order in which they apply, and those that are refused.
 struct OrderedOverlays {
-  std::vector<Overlay> accepted;              ///< by weight, the heaviest first, then by name
+  std::vector<Overlay> accepted;              ///< by weight, the heaviest first, then by name, the last first
   std::map<std::string, std::string> faults;  ///< by name: the other overlay, and the remedy
 };
-/// Two overlays of one weight that may select the same node conflict if both set its price, or different amounts of one
-/// resource: the later one by name is refused.
+/// Two overlays of one weight that may select the same node conflict if both set its price, or both set one resource: the
+/// earlier one by name is refused, as in Karpenter.
 ///
 /// Cost     pairs of overlays of one weight.
 /// Source   pkg/controllers/nodeoverlay of Karpenter 1.14.
