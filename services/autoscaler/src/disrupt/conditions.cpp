@@ -14,6 +14,13 @@ using namespace std::chrono_literals;
 constexpr std::array<std::string_view, 4> kEphemeralTaints{
     "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.cloudprovider.kubernetes.io/uninitialized",
     kUnregisteredTaint};
+/// Of the Node Readiness Controller, a taint for each of its rules.
+constexpr std::string_view kReadinessTaints = "readiness.k8s.io/";
+
+bool is_ephemeral(const Taint& taint) {
+  return std::ranges::find(kEphemeralTaints, taint.key) != kEphemeralTaints.end() ||
+         taint.key.starts_with(kReadinessTaints);
+}
 
 Condition unknown(std::string type, std::string reason, std::string message) {
   return {std::move(type), "Unknown", std::move(reason), std::move(message)};
@@ -65,7 +72,7 @@ std::optional<Condition> initialization_gap(const NodeStart& node, const StartEx
       return gap("StartupTaintsExist", fmt::format("StartupTaint \"{}\" still exists", text_of(taint)));
   }
   for (const Taint& taint : node.taints) {
-    if (std::ranges::find(kEphemeralTaints, taint.key) != kEphemeralTaints.end())
+    if (is_ephemeral(taint))
       return gap("KnownEphemeralTaintsExist", fmt::format("KnownEphemeralTaint \"{}\" still exists", text_of(taint)));
   }
   for (const std::string& resource : expected.resources) {

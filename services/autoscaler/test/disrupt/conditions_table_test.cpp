@@ -46,61 +46,76 @@ ConditionInputs inputs_of(const std::string& text) {
   return out;
 }
 
+// Karpenter v1.14.1: pkg/controllers/nodeclaim/{lifecycle,disruption,consistency}, pkg/scheduling/taints_test.go.
 // inputs | conditions that must be there: Type=Status or Type=Reason, "!Type" = absent
 constexpr const char* kRows = R"(
 # Launch should add the Launched status condition after creating the NodeClaim
 launched | Launched=True Registered=NodeNotFound Ready=Unknown
 - | Launched=AwaitingReconciliation Registered=Unknown Initialized=NodeNotFound Ready=ReconcilingDependents
-# Registration should match the nodeClaim to the Node when the Node comes online
+# Registration Registration should match the nodeClaim to the Node when the Node comes online
 node | Registered=True Initialized=NodeNotReady
-# Registration should sync the taints to the Node when the Node comes online (the unregistered taint is removed last)
+# Registration should wait until the taint of an unregistered node is removed (no upstream test)
 node taint=karpenter.sh/unregistered:NoExecute | Registered=UnregisteredTaintExists
-# Initialization should consider the nodeClaim initialized when all initialization conditions are met
+# Initialization shouldn't consider the nodeClaim initialized when it has not registered
+ready taint=karpenter.sh/unregistered:NoExecute | Registered=UnregisteredTaintExists Initialized=KnownEphemeralTaintsExist Ready=Unknown
+# Initialization Initialization should consider the NodeClaim initialized when all initialization conditions are met
 ready | Launched=True Registered=True Initialized=True Ready=True
 ready wants=nvidia.com/gpu has=nvidia.com/gpu/8 startup=cilium:NoExecute | Initialized=True Ready=True
-# Initialization should not consider the Node to be initialized when the Node is not ready
+# Initialization should not consider the Node to be initialized when the status of the Node is NotReady
 node wants=nvidia.com/gpu has=nvidia.com/gpu/8 | Initialized=NodeNotReady Ready=Unknown
 # Initialization should not consider the Node to be initialized when all requested resources aren't registered
 ready wants=nvidia.com/gpu | Initialized=ResourceNotRegistered Ready=ReconcilingDependents
 ready wants=nvidia.com/gpu wants=vpc.amazonaws.com/efa has=nvidia.com/gpu/8 | Initialized=ResourceNotRegistered
-# Initialization should not consider a resource registered while its amount is zero
+# Initialization should not consider a resource registered while its amount is zero (no upstream test)
 ready wants=nvidia.com/gpu has=nvidia.com/gpu/0 | Initialized=ResourceNotRegistered
-# Initialization should consider Node to be initialized once all the resources are registered
+# Initialization should consider the node to be initialized once all the resources are registered
 ready wants=nvidia.com/gpu wants=vpc.amazonaws.com/efa has=nvidia.com/gpu/8 has=vpc.amazonaws.com/efa/4 | Initialized=True
 ready has=nvidia.com/gpu/0 | Initialized=True
 # Initialization should not consider the Node to be initialized when all startupTaints aren't removed
 ready startup=cilium:NoExecute taint=cilium:NoExecute | Initialized=StartupTaintsExist Ready=Unknown
 ready startup=a:NoSchedule startup=b:NoSchedule taint=b:NoSchedule | Initialized=StartupTaintsExist
-# Initialization should consider the Node to be initialized once all the startupTaints are removed
+# Initialization should consider the Node to be initialized once the startupTaints are removed
 ready startup=cilium:NoExecute taint=team:NoSchedule | Initialized=True
 ready startup=cilium:NoExecute taint=cilium:NoSchedule | Initialized=True
 # Initialization should not consider the Node to be initialized when all ephemeralTaints aren't removed
 ready taint=node.kubernetes.io/not-ready:NoSchedule | Initialized=KnownEphemeralTaintsExist
 ready taint=node.kubernetes.io/unreachable:NoSchedule | Initialized=KnownEphemeralTaintsExist
 ready taint=node.cloudprovider.kubernetes.io/uninitialized:NoSchedule | Initialized=KnownEphemeralTaintsExist
-# Initialization should consider the Node to be initialized once all the ephemeralTaints are removed
+# Initialization should consider the Node to be initialized once the ephemeralTaints are removed
 ready taint=nvidia.com/gpu:NoSchedule | Initialized=True
-# Initialization should remain when the Node becomes not ready later
+# Initialization should not consider the Node to be initialized while a readiness.k8s.io/ taint is present, and initialize once it is removed
+ready taint=readiness.k8s.io/fabric:NoSchedule | Initialized=KnownEphemeralTaintsExist Ready=Unknown
+# IsKnownEphemeralTaint matches any effect for a prefixed taint
+ready taint=readiness.k8s.io/driver:NoExecute | Initialized=KnownEphemeralTaintsExist
+# IsKnownEphemeralTaint does not match a taint whose key only contains the prefix in the middle
+ready taint=example.com/readiness.k8s.io/driver:NoSchedule | Initialized=True
+# Initialization should remain when the Node becomes not ready later (no upstream test)
 node initialized wants=nvidia.com/gpu | Initialized=True Registered=True Ready=True
-# Drift should detect drift
+# Drift Drift should detect drift
 ready drift=AMIDrift | Drifted=AMIDrift Ready=True
 # Drift should remove the status condition from the nodeClaim if the nodeClaim is no longer drifted
 ready | !Drifted
-# Consolidation should mark NodeClaims as consolidatable
+# Underutilized should mark NodeClaims as consolidatable
 ready consolidatable | Consolidatable=True
-# Consolidation should remove the status condition from the nodeClaim when consolidateAfter is never
+# Disruption should set multiple disruption conditions simultaneously
+ready consolidatable drift=NodePoolDrifted | Consolidatable=True Drifted=NodePoolDrifted Ready=True
+# Disruption should remove multiple disruption conditions simultaneously
+ready disrupted=Expired | !Consolidatable !Drifted
+# Underutilized should remove the status condition from the nodeClaim when consolidateAfter is never
 ready | !Consolidatable
-# Consistency should detect issues when launched with fewer resources than expected
+# NodeClaimController Node Shape should detect issues that launch with much fewer resources than expected
 ready inconsistent | ConsistentStateFound=ConsistencyCheckFailed
-# Consistency should consider the state consistent
+# NodeClaimController Node Shape Node Shape should set consistent state found condition to true if there are no consistency issues
 ready | ConsistentStateFound=True
 launched | !ConsistentStateFound
-# Orchestration should set the DisruptionReason of the candidates
+# Orchestration should set the DisruptionReason of the candidates (no upstream test)
 ready disrupted=Drifted | DisruptionReason=Drifted !Drained
-# Termination should set the Drained status condition once all pods have left
+# Termination should set the Drained status condition once all pods have left (no upstream test)
 ready disrupted=Empty draining pods=2 | Drained=Draining DisruptionReason=Empty
 ready disrupted=Empty draining | Drained=True
-# Termination should set the InstanceTerminating status condition
+# Termination shouldn't mark the root condition of the NodeClaim as unknown when setting the Termination condition
+ready draining terminating pods=1 | InstanceTerminating=True Ready=True
+# Termination should set the InstanceTerminating status condition (no upstream test)
 ready disrupted=Expired draining terminating | InstanceTerminating=True Drained=True
 ready | !InstanceTerminating !DisruptionReason !Drained
 )";
@@ -122,7 +137,7 @@ TEST(Conditions, RowsHold) {
           << row << ": " << found->status << " " << found->reason;
     }
   }
-  EXPECT_GE(rows.size(), 33U);
+  EXPECT_GE(rows.size(), 40U);
 }
 
 TEST(Conditions, MessagesNameWhatIsMissing) {
@@ -134,22 +149,36 @@ TEST(Conditions, MessagesNameWhatIsMissing) {
   EXPECT_EQ(ready->message, "Registered=Unknown, Initialized=Unknown");
 }
 
-// The conditions for which Karpenter's AWS provider repairs a node, and their times; the earliest one counts.
-TEST(Repair, EachConditionHasItsTime) {
-  const Instant t = from_micros(1'000'000'000);
-  const auto at = [&](std::vector<NodeCondition> conditions) -> std::int64_t {
+// conditions of the node as TYPE=STATUS@MINUTE of the change | the condition and the minute of the repair; - = none
+constexpr const char* kRepairs = R"(
+# Node Health Reconciliation should not delete node when unhealthy type does not match cloud provider passed in value
+MemoryPressure=True@0 DiskPressure=True@0 | -
+# Node Health Reconciliation should not delete node when health status does not match cloud provider passed in value
+AcceleratedHardwareReady=Unknown@0 StorageReady=Unknown@0 | -
+# Node Health should repair each condition of the AWS provider after its time, the earliest one first (no upstream test)
+Ready=True@0 | -
+Ready=False@0 | Ready is False 30
+Ready=Unknown@7 | Ready is Unknown 37
+AcceleratedHardwareReady=False@0 | AcceleratedHardwareReady is False 10
+StorageReady=False@0 | StorageReady is False 30
+Ready=False@0 AcceleratedHardwareReady=False@5 | AcceleratedHardwareReady is False 15
+)";
+
+TEST(Repair, RowsHold) {
+  const auto rows = table_rows(kRepairs);
+  const Instant start = from_micros(1'000'000'000);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 2U) << row;
+    std::vector<NodeCondition> conditions;
+    for (const auto& word : split(cells[0], ' ')) {
+      const auto eq = word.find('='), at = word.find('@');
+      const auto minute = std::chrono::minutes(std::stol(word.substr(at + 1)));
+      conditions.push_back({word.substr(0, eq), word.substr(eq + 1, at - eq - 1), start + minute});
+    }
     const auto repair = repair_of(conditions);
-    return repair ? (repair->at - t) / 1min : -1;
-  };
-  EXPECT_EQ(at({{"Ready", "True", t}}), -1);
-  EXPECT_EQ(at({{"Ready", "False", t}}), 30);
-  EXPECT_EQ(at({{"Ready", "Unknown", t}}), 30);
-  EXPECT_EQ(at({{"AcceleratedHardwareReady", "False", t}}), 10);
-  EXPECT_EQ(at({{"AcceleratedHardwareReady", "Unknown", t}}), -1);
-  EXPECT_EQ(at({{"StorageReady", "False", t}}), 30);
-  EXPECT_EQ(at({{"MemoryPressure", "True", t}}), -1);
-  EXPECT_EQ(at({{"Ready", "False", t}, {"AcceleratedHardwareReady", "False", t + 5min}}), 15);
-  EXPECT_EQ(repair_of({{"Ready", "Unknown", t}})->condition, "Ready is Unknown");
+    EXPECT_EQ(repair ? fmt::format("{} {}", repair->condition, (repair->at - start) / 1min) : "-", cells[1]) << row;
+  }
+  EXPECT_EQ(rows.size(), 8U);
 }
 
 }  // namespace conditions_table_test

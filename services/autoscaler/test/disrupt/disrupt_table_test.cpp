@@ -79,38 +79,50 @@ std::vector<DisruptionNode> nodes_of(const std::string& text) {
   return out;
 }
 
+// Karpenter v1.14.1: pkg/controllers/disruption/{emptiness,drift,staticdrift,suite}_test.go,
+// pkg/controllers/nodeclaim/expiration/suite_test.go, pkg/controllers/node/health/suite_test.go.
 // pools, by ";" | nodes, by ";" | started: NODE Cause (+ = replaced first), by ","; - = none; N = their number | part
 // of the reason why the first other one is held, or seconds until the next look; empty = not checked
 constexpr const char* kRows = R"(
-# Emptiness can delete empty nodes
+# Emptiness Emptiness can delete empty nodes
 p after=30 | a p empty=30 | a Empty |
+# Emptiness can delete multiple empty nodes
 p after=30 | a p empty=90 ; b p empty=45 | a Empty, b Empty |
-# Emptiness should ignore nodes without the consolidatable status condition
+# Emptiness should wait for the node TTL for empty nodes before consolidating
 p after=30 | a p empty=29 | - | 1
+# Emptiness Emptiness should ignore nodes without the consolidatable status condition
 p never | a p empty=9000 | - |
-# Emptiness should ignore nodes with pods
+# Emptiness Emptiness should ignore nodes that have pods
 p after=30 | a p pods=1 | - |
-# Emptiness should ignore nodes with the karpenter.sh/do-not-disrupt annotation
+# Emptiness Emptiness should ignore nodes with the karpenter.sh/do-not-disrupt annotation
 p after=30 | a p empty=30 dnd | - | the node has the annotation
-# Emptiness should ignore nodes that have pods with the karpenter.sh/do-not-disrupt annotation (DaemonSet pods count)
+# Candidate Filtering should not consider candidates that have do-not-disrupt daemonset pods scheduled
 p after=30 | a p empty=30 hold=kube-system/agent | - | pod kube-system/agent has the annotation
-# Emptiness should ignore nodes that have pods with the blocking PDBs
+# Candidate Filtering should not consider candidates that have fully blocking PDBs on daemonset pods
 p after=30 | a p empty=30 pdb=kube-system/agent | - | PodDisruptionBudget guard
-# Emptiness should only allow 3 empty nodes to be disrupted
+# Emptiness Budgets should only allow 3 empty nodes to be disrupted
 p budget=3 | a*10 p empty=1 | 3 | allows 3 of 10 nodes for Empty
 p budget=30% | a*10 p empty=1 | 3 |
-# Emptiness should allow all empty nodes to be disrupted
+# Emptiness Budgets should allow all empty nodes to be disrupted
 p budget=100% | a*10 p empty=1 | 10 |
-# Emptiness should allow no empty nodes to be disrupted
+# Emptiness Budgets should allow no empty nodes to be disrupted
 p budget=0% | a*10 p empty=1 | - | allows 0 of 10
-# Emptiness should allow 2 nodes from each nodePool to be deleted
+# Emptiness Budgets should allow 2 nodes from each nodePool to be deleted
 p budget=2 ; q budget=2 | a*3 p empty=1 ; b*3 q empty=1 | a1 Empty, a2 Empty, b1 Empty, b2 Empty |
-# Emptiness should allow all nodes from each nodePool to be deleted
+# Emptiness Budgets should allow all nodes from each nodePool to be deleted
 p budget=100% ; q budget=100% | a*3 p empty=1 ; b*3 q empty=1 | 6 |
-# Emptiness should not delete a node that is nominated for pods
-p | a p empty=99 reserved | - |
+# Candidate Filtering should not consider candidates that are nominated
 p | a p empty=99 drift=AMIDrift@9 created=31 expire=30 nominated | - |
+# Emptiness Buffer pod protection should not disrupt a node that hosts virtual buffer pods
+p | a p empty=99 reserved | - |
+# Emptiness Buffer pod protection should only protect the specific node with buffer pods, not others
+p | a p empty=99 reserved ; b p empty=99 | b Empty |
+# Emptiness Buffer pod protection does not keep a drifted node (no upstream test)
 p | a p empty=99 drift=AMIDrift@9 reserved | a Drifted |
+# Candidate Filtering should not consider candidates that have do-not-disrupt pods scheduled with a terminationGracePeriod set for graceful disruption
+p bounded | a p empty=30 hold=kube-system/agent | - | pod kube-system/agent has the annotation
+# Candidate Filtering should not consider candidates that have PDB-blocked pods scheduled with a terminationGracePeriod set for graceful disruption
+p bounded | a p empty=30 pdb=kube-system/agent | - | allows no eviction of pod kube-system/agent
 # BuildDisruptionBudgetMapping should not consider nodes that are not managed as part of disruption count
 p budget=50% | a p empty=1 ; b p pods=1 ; c other empty=1 ; d other empty=1 | a Empty |
 # BuildDisruptionBudgetMapping should not return a negative disruption value
@@ -120,89 +132,104 @@ p budget=2 | a p empty=1 ; b p empty=1 ; c p disrupted | a Empty | and 2 are dis
 # BuildDisruptionBudgetMapping should consider not ready nodes to the disruption count
 p budget=2 | a p empty=1 ; b p empty=1 ; c p pods=1 notready | a Empty |
 p budget=1 | a p empty=1 notready ; b p pods=1 | - | and 1 are disrupted
-# Drift can delete drifted nodes
+# Emptiness Emptiness can delete empty and drifted nodes
 p | a p drift=AMIDrift@5 empty=1 | a Empty |
+# Drift Drift should delete drifted nodes when they are empty and consolidation is disabled
 p never | a p drift=AMIDrift@5 empty=1 | a Drifted |
-# Drift can replace drifted nodes
+# Drift Drift should replace drifted nodes
 p | a p drift=NodePoolDrifted@5 pods=2 | a Drifted+ |
-# Drift should ignore nodes without the drifted status condition
+# Drift Drift should ignore nodes without the drifted status condition
 p never | a p empty=5 ; b p pods=1 | - |
-# Drift should ignore nodes with the karpenter.sh/do-not-disrupt annotation
+# Drift Drift should ignore nodes with the karpenter.sh/do-not-disrupt annotation set to true
 p | a p drift=AMIDrift@5 pods=1 dnd | - | the node has the annotation
-# Drift should ignore nodes that have pods with the karpenter.sh/do-not-disrupt annotation
+# Candidate Filtering should not consider candidates that have do-not-disrupt pods scheduled without a terminationGracePeriod set for eventual disruption
 p | a p drift=AMIDrift@5 pods=1 hold=ml/train | - | pod ml/train has the annotation
-# Drift should ignore nodes that have pods with the blocking PDBs
+# Candidate Filtering should not consider candidates that have PDB-blocked pods scheduled without a terminationGracePeriod set for eventual disruption
 p | a p drift=AMIDrift@5 pods=1 pdb=ml/serve | - | allows no eviction of pod ml/serve
-# Drift should drift nodes that have pods with the karpenter.sh/do-not-disrupt annotation when the NodePool's terminationGracePeriod is not nil
+# Candidate Filtering should consider candidates that have do-not-disrupt pods scheduled with a terminationGracePeriod set for eventual disruption
 p bounded | a p drift=AMIDrift@5 pods=1 hold=ml/train | a Drifted+ |
-# Drift should drift nodes that have pods with the blocking PDBs when the NodePool's terminationGracePeriod is not nil
+# Candidate Filtering should consider candidates that have PDB-blocked pods scheduled with a terminationGracePeriod set for eventual disruption
 p bounded | a p drift=AMIDrift@5 pods=1 pdb=ml/serve | a Drifted+ |
 p bounded | a p drift=AMIDrift@5 pods=1 pdb=ml/serve dnd | - | the node has the annotation
-# Drift should only allow 3 empty nodes to be disrupted
+# Drift Budgets should only consider 3 nodes allowed to be disrupted because of budgets
 p never budget=3 | a*10 p drift=AMIDrift@5 empty=1 | 3 | for Drifted
 p never budget=30%/Drifted budget=0/Empty | a*10 p drift=AMIDrift@5 empty=1 | 3 |
-# Drift should disrupt 3 nodes, taking into account commands in progress
+# Drift Budgets should disrupt 3 nodes, taking into account commands in progress
 p never budget=3 | a*9 p drift=AMIDrift@5 pods=1 ; b*2 p drift=AMIDrift@5 disrupted | a1 Drifted+ |
-# Drift should allow no empty nodes to be disrupted
+# Drift should allow no nodes to be disrupted (no upstream test)
 p never budget=0/Drifted | a*10 p drift=AMIDrift@5 empty=1 | - | allows 0 of 10 nodes for Drifted
-# Drift should allow 2 nodes from each nodePool to be deleted
+# Drift Budgets should respect budgets for multiple nodepools
 p never budget=2 ; q never budget=2 | a*3 p drift=AMIDrift@5 empty=1 ; b*3 q drift=AMIDrift@5 empty=1 | 4 |
-# Drift should drift one non-empty node at a time, starting with the earliest drift
+# Drift Drift should drift one non-empty node at a time, starting with the earliest drift
 p budget=1 | a p drift=AMIDrift@5 pods=1 ; b p drift=AMIDrift@50 pods=1 ; c p drift=AMIDrift@20 pods=1 | b Drifted+ |
-# Drift should delete all empty drifted nodes before replacing others
+# Drift Drift should drift empty nodes before non-empty nodes
 p never budget=2 | a p drift=AMIDrift@500 pods=1 ; b p drift=AMIDrift@5 empty=1 ; c p drift=AMIDrift@6 empty=1 | c Drifted, b Drifted |
-# Drift should continue to the next drifted node if the first cannot reschedule all pods
+# Drift Drift should continue to the next drifted node if the first cannot reschedule all pods
 p budget=1 | a p drift=AMIDrift@50 pods=1 hold=ml/train ; b p drift=AMIDrift@5 pods=1 | b Drifted+ |
-# Drift should untaint nodes when drift replacement fails (the pool backs off)
+# Drift should back off in a NodePool when a replacement fails (no upstream test)
 p backoff=60 | a p drift=AMIDrift@5 pods=1 | - | backs off
 p backoff=60 | a p drift=AMIDrift@5 pods=1 | - | 60
 p backoff=0 | a p drift=AMIDrift@5 pods=1 | a Drifted+ |
 p backoff=60 ; q | a p drift=AMIDrift@5 pods=1 ; b q drift=AMIDrift@5 pods=1 | b Drifted+ |
-# StaticDrift should replace drifted nodes of a static NodePool one for one
+# StaticDrift Edge Cases should handle missing node limits gracefully
 p static | a p drift=NodePoolDrifted@5 empty=1 ; b p drift=NodePoolDrifted@5 pods=1 | a Drifted+, b Drifted+ |
-# StaticDrift should respect budgets
+# StaticDrift Budgets should respect disruption budgets (Nodes Count) for static drift
 p static budget=1 | a p drift=NodePoolDrifted@9 pods=1 ; b p drift=NodePoolDrifted@50 pods=1 | b Drifted+ |
-# StaticDrift should not disrupt empty nodes that are not drifted
+# StaticDrift Budgets should respect disruption budgets (Nodes Percentage) for static drift
+p static budget=21% | a*9 p drift=NodePoolDrifted@9 pods=1 | 2 | allows 2 of 9 nodes for Drifted
+# StaticDrift Budgets should respect budgets for multiple static nodepools
+p static budget=1 ; q static budget=2 | a*3 p drift=NodePoolDrifted@9 pods=1 ; b*3 q drift=NodePoolDrifted@9 pods=1 | 3 |
+# StaticDrift Multiple NodePools should handle drift for multiple static NodePools independently
+p static backoff=60 ; q static | a p drift=NodePoolDrifted@9 pods=1 ; b q drift=NodePoolDrifted@9 | b Drifted+ | backs off
+# StaticDrift Edge Cases should ignore nodes without the drifted status condition
+p static | a p pods=1 ; b p drift=NodePoolDrifted@9 pods=1 | b Drifted+ |
+# StaticDrift Edge Cases should ignore nodes with the karpenter.sh/do-not-disrupt annotation
+p static | a p drift=NodePoolDrifted@9 dnd | - | the node has the annotation
+# Emptiness Static NodePool should not consolidate static NodePool nodes
 p static | a p empty=9000 | - |
-# Expiration should remove nodeclaims that are expired
+# Expiration Expiration should remove nodeclaims that are expired
 p | a p created=31 expire=30 pods=1 | a Expired |
 p never | a p created=30 expire=30 empty=1 | a Expired |
-# Expiration should not remove NodeClaims that haven't expired
+# Expiration should not remove non-expired NodeClaims
 p | a p created=29 expire=30 pods=1 | - | 1
-# Expiration should disable expiration when set to Never
+# Expiration should not remove the NodeClaims when expiration is disabled
 p | a p created=99999999 pods=1 | - |
+# Expiration shouldn't expire the same NodeClaim multiple times
+p | a p created=31 expire=30 pods=1 disrupted | - |
 # Expiration should return the requeue interval for the time between now and when the nodeClaim expires
 p | a p created=100 expire=300 pods=1 ; b p created=100 expire=250 pods=1 | - | 150
-# Expiration should remove expired nodes regardless of budgets and of pods that must not be disrupted
+# Expiration should remove expired nodes regardless of budgets and of pods that must not be disrupted (no upstream test)
 p budget=0 | a p created=31 expire=30 pods=1 dnd hold=ml/train pdb=ml/serve | a Expired |
 p budget=1 | a*4 p created=31 expire=30 pods=1 | 4 |
-# Expiration replaces the node of a service first (not in Karpenter)
+# Expiration should replace the node of a service first (no upstream test)
 p | a p created=31 expire=30 pods=3 serves | a Expired+ |
 p | a p created=31 expire=30 empty=1 serves | a Expired |
-# Node health should delete nodes that are unhealthy by the cloud provider
+# Node Health Reconciliation should delete nodes that are unhealthy by the cloud provider
 p | a p unhealthy=0 pods=1 notready ; b*4 p pods=1 | a Unhealthy |
-# Node health should not delete node when health duration is not reached
+# Node Health Reconciliation should not delete node when health duration is not reached
 p | a p unhealthy=-60 pods=1 notready ; b*4 p pods=1 | - | 60
-# Node health should return the requeue interval for the condition closest to its terminationDuration
+# Node Health Reconciliation should return the requeue interval for the condition closest to its terminationDuration
 p | a p unhealthy=-60 pods=1 ; b p unhealthy=-40 pods=1 ; c*8 p pods=1 | - | 40
-# Node health should ignore node disruption budgets
+# Node Health Forceful termination should ignore node disruption budgets
 p budget=0 | a p unhealthy=1 pods=1 notready ; b*4 p pods=1 | a Unhealthy |
-# Node health should ignore do-not-disrupt on a node
+# Node Health Forceful termination should ignore do-not-disrupt on a node
 p | a p unhealthy=1 pods=1 dnd hold=ml/train ; b*4 p pods=1 | a Unhealthy |
-# Node health should ignore unhealthy nodes if more then 20% of the nodes are unhealthy
+# Node Health Forceful termination should ignore unhealthy nodes if more then 20% of the nodes are unhealthy in a nodepool
 p | a*3 p unhealthy=1 pods=1 ; b*7 p pods=1 | - | 3 of 10 nodes of the NodePool are unhealthy, and none is repaired above 2
 p | a*2 p unhealthy=1 pods=1 ; b*8 p pods=1 | a1 Unhealthy, a2 Unhealthy |
-# Node health should consider round up when there is a low number of nodes for a nodepool
+# Node Health Forceful termination should consider round up when there is a low number of nodes for a nodepool
 p | a p unhealthy=1 pods=1 ; b p pods=1 | a Unhealthy |
 p | a p unhealthy=1 pods=1 | a Unhealthy |
 p | a*2 p unhealthy=1 pods=1 ; b p pods=1 | - | 2 of 3 nodes
-# Disruption should not disrupt a node twice
+# Disruption should not disrupt a node for two reasons (no upstream test)
 p | a p created=31 expire=30 drift=AMIDrift@5 empty=9 unhealthy=1 | a Expired |
+# Candidate Filtering should not consider candidates that are actively being processed in the queue
 p | a p drift=AMIDrift@5 empty=9 disrupted | - |
-# Candidate filtering should consider pods with do-not-disrupt as a duration since their start
+# Drift Drift should not drift nodes with pods that have a duration-based do-not-disrupt annotation that is still active
 p | a p drift=AMIDrift@5 pods=1 hold=ml/train@100 | - | 40
 p | a p drift=AMIDrift@5 pods=1 hold=ml/train@61 | - | pod ml/train has the annotation
 p | a p drift=AMIDrift@5 pods=1 hold=ml/train@60 | a Drifted+ |
+# Drift Drift should not drift nodes until the longest duration-based do-not-disrupt grace period expires across multiple pods
 p | a p drift=AMIDrift@5 pods=2 hold=ml/a@70 hold=ml/b@90 | - | 30
 p | a p drift=AMIDrift@5 pods=2 hold=ml/a@70 hold=ml/b | - | pod ml/b
 )";
@@ -243,7 +270,7 @@ TEST(Disrupt, RowsHold) {
       EXPECT_NE(decision.held.front().why.find(rest), std::string::npos) << row << ": " << decision.held.front().why;
     }
   }
-  EXPECT_GE(rows.size(), 68U);
+  EXPECT_GE(rows.size(), 79U);
 }
 
 // The checker is of use: it finds each kind of a decision that breaks a rule.

@@ -40,7 +40,8 @@ struct DrainPlan {
 /// Order     critical pods once the others have left.
 /// Evicted   pods without do-not-disrupt, through the API server, which enforces PodDisruptionBudgets.
 /// Deleted   with a deadline of the node: a pod at the deadline minus its own grace period, whatever holds it. Its
-///           grace period never exceeds the time that is left.
+///           grace period never exceeds the time that is left, and is at least one second.
+/// Left out  a pod whose deletion should have ended more than a minute ago; others do not wait for it.
 /// Source    pkg/controllers/node/termination/terminator of Karpenter 1.14.
 [[nodiscard]] DrainPlan next_steps(std::span<const DrainPod> pods, std::optional<Instant> deadline, Instant now);
 
