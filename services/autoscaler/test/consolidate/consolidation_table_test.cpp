@@ -12,8 +12,10 @@ namespace consolidation_table_test {
 using qm::testing::split;
 using qm::testing::table_rows;
 
+// Karpenter v1.14.1: pkg/controllers/disruption/{consolidation,emptiness,suite}_test.go.
 // NodePools, by ";" | nodes, by ";" | rules | result | NODES: part of the reason why exactly these are not removed
 //   NodePool  NAME budget=N left=RESOURCE:N sells=TYPE:CORES:USD:MARKET:ZONE:HAZARD (from USD on: optional parts)
+//             spots=COUNT:CORES:USD (types s1, s2, ... of spot capacity, each dearer than the one before by a cent)
 //   node      NAME[*COUNT] POOL (- = of no NodePool) cores=4 usd=1 zone=a spot hazard=H held (do-not-disrupt) fresh
 //             closed (no destination) pods=MILLI:APP:BUDGET+... daemon=MILLI
 //   rules     apart=APP (by hostname) spread=APP (by zone, maxSkew 1) here=APP (no new node) evict=BUDGET:N
@@ -29,19 +31,23 @@ p | a p cores=2 pods=2000 ; b - cores=16 pods=1000 | - | a | b: the budget of No
 # Consolidation Delete can delete nodes, considers PDB
 p | a p usd=3 pods=1000:web:guard ; b p pods=1000 | evict=guard:0 | b | a: PodDisruptionBudget guard allows 0 evictions
 p | a*4 p pods=1000:web:guard ; b p cores=16 held | evict=guard:2 | 2
-# Consolidation Delete can delete nodes, considers karpenter.sh/do-not-disrupt on nodes
+# Consolidation Delete can delete nodes if another nodePool has no node template
+q ; p | a p usd=2 pods=1000 ; b p pods=1000 ; c q held | - | a,b
+# Candidate Filtering should not consider candidates that are have a non-existent NodePool
+p | a other usd=9 pods=1000 ; b p cores=16 pods=1000 | - | b | a: the budget of NodePool other allows 0 more
+# Consolidation Delete can delete nodes, considers karpenter.sh/do-not-disrupt set to true on nodes
 p | a p usd=3 held pods=1000 ; b p pods=1000 | - | b | a: do-not-disrupt
-# Consolidation Delete won't delete node if it would require pods to schedule on an un-initialized node
+# Consolidation Delete won't delete node if it would require pods to schedule on an uninitialized node
 p | a p pods=1000 ; b p closed held | - | - | a: no running node admits pod
 # Consolidation Delete can delete nodes with a permanently pending pod
 p | a p pods=1000 ; b p pods=1000 | pending=9000 | a
 # Consolidation Delete won't delete nodes if it would make a non-pending pod go pending
 p | a p pods=2500 ; b p pods=2500 | - | - | a: no running node admits pod
 p | a p pods=1500+1500 ; b p cores=2 pods=1000 | - | b | a: no running node admits pod
-# Consolidation Replace can replace node (if the candidate is on-demand node)
+# Consolidation Replace can replace node if the candidate is on-demand node
 p sells=small:2:0.5 | a p pods=1000 | - | a launch=small
 p sells=small:2:0.5 sells=tiny:2:0.3:spot | a p pods=1000 | - | a launch=tiny
-# Consolidation Replace can replace node (if the candidate is spot node)
+# Consolidation Replace can replace node if the candidate is spot node
 p sells=small:2:0.5:spot:a:0.01 | a p spot hazard=0.02 pods=1000 | - | a launch=small
 p sells=small:2:0.5 | a p spot hazard=0.02 pods=1000 | - | a launch=small
 # Consolidation Replace can replace nodes, considers PDB
@@ -49,7 +55,7 @@ p sells=small:2:0.5 | a p pods=1000:web:guard | evict=guard:1 | a launch=small
 p sells=small:2:0.5 | a p pods=1000:web:guard | evict=guard:0 | - | a: allows 0 evictions
 # Consolidation Replace can replace nodes if another nodePool returns no instance types
 q ; p sells=small:2:0.5 | a p pods=1000 | - | a launch=small
-# Consolidation Replace can replace nodes, considers karpenter.sh/do-not-disrupt on nodes
+# Consolidation Replace can replace nodes, considers karpenter.sh/do-not-disrupt set to true on nodes
 p sells=small:2:0.5 | a p held pods=1000 | - | - | a: do-not-disrupt
 # Consolidation Replace won't replace node if any spot replacement is more expensive
 p sells=small:2:1.2:spot | a p pods=1000 | - | - | a: nor does a cheaper new one
@@ -58,33 +64,45 @@ p sells=small:2:1.2 sells=large:8:0.4 | a p usd=0.4 pods=1000 | - | - | a: nor d
 # Consolidation Replace cannot replace spot with spot if less than minimum InstanceTypes flexibility
 p sells=small:2:0.2:spot sells=tiny:2:0.1:spot | a p spot pods=1000 | - | - | a: 2 spot types are cheaper
 p sells=small:2:0.2:spot sells=tiny:2:0.1:spot sells=other:2:0.5 | a p spot pods=1000 | - | - | a: spot types are cheaper
-# Multi-NodeClaim Consolidation can merge 3 nodes into 1
+# Consolidation Replace spot to spot consolidation should order the instance types by price before enforcing minimum flexibility.
+p spots=15:2:0.4 | a p spot pods=1000 | - | a launch=s1
+p spots=16:2:0.7 | a p spot pods=1000 | - | a launch=s1
+p spots=14:2:0.7 | a p spot pods=1000 | - | - | a: 14 spot types are cheaper
+# Consolidation Reserved Capacity can consolidate into reserved capacity for the same instance pool from spot
+p sells=4-core:4:0.0001:reserved | a p spot hazard=0.02 pods=1000 | - | a launch=4-core
+# Consolidation Multi-NodeClaim can merge 3 nodes into 1 if the candidates have both spot and on-demand
+p sells=large:8:1.5 | a p spot hazard=0.02 pods=2500 ; b p pods=2500 ; c p spot hazard=0.01 pods=2500 | - | a,b,c launch=large
+# Consolidation Multi-NodeClaim can merge 3 nodes into 1
 p sells=large:8:1.5 | a*3 p pods=2500 | - | a1,a2,a3 launch=large
-# Multi-NodeClaim Consolidation won't merge 2 nodes into 1 of the same type
+# Consolidation Multi-NodeClaim won't merge 2 nodes into 1 of the same type
 p sells=4-core:4:0.9 | a p closed pods=1000 ; b p closed pods=1000 | - | - | a,b: replaced by one of its own kind
-# Multi-NodeClaim Consolidation can merge 2 nodes into 1 of the same type in another zone (not in Karpenter)
+# Consolidation Multi-NodeClaim can merge 2 nodes into 1 of the same type in another zone (no upstream test)
 p sells=4-core:4:0.9:on-demand:b | a p closed pods=1000 ; b p closed pods=1000 | - | a,b launch=4-core
-# Consolidation Budgets should only allow 3 nodes to be disrupted
+# Consolidation Budgets should only allow 3 nodes to be deleted in multi node consolidation delete
 p budget=3 | a*10 p cores=16 pods=1000 | - | 3
-# Consolidation Budgets should allow no nodes to be disrupted
+# Consolidation Budgets should allow no nodes from each nodePool to be deleted
 p budget=0 | a*3 p cores=16 pods=1000 | - | - | a1: the budget of NodePool p allows 0 more disruptions
 # Consolidation Budgets should allow 2 nodes from each nodePool to be deleted
 p budget=2 ; q budget=2 | a*3 p cores=16 pods=1000 ; b*3 q cores=16 pods=1000 | - | 4
-# Topology Consideration won't delete node if it would violate pod anti-affinity
+# Consolidation Budgets should allow all nodes from each nodePool to be deleted
+p ; q | a*3 p pods=1000 ; b*3 q pods=1000 ; c - cores=16 | - | 6
+# Consolidation Node Lifetime Consideration should consolidate the node with best savings ratio first
+p budget=1 | a p usd=1 pods=1000 ; b p usd=3 pods=1000 ; c p usd=2 pods=1000 ; d - | - | b
+# Consolidation Topology Consideration won't delete node if it would violate pod anti-affinity
 p | a*3 p pods=1000:db | apart=db | - | a1: no running node admits pod
 p | a*3 p pods=1000:db ; b - | apart=db | a1
-# Topology Consideration can replace node maintaining zonal topology spread
+# Consolidation Topology Consideration can replace node maintaining zonal topology spread
 p | a p usd=9 zone=a pods=1000:web ; b p zone=b pods=1000:web ; c - zone=b | spread=web | b | a: no running node admits pod
-# Consolidation will consider a node with a DaemonSet pod as empty
+# Emptiness will consider a node with a DaemonSet pod as empty
 p | a p daemon=500 ; b p | - | - | a: the nodes have no pods
-# Consolidation Delete should not find places for pods of DaemonSets (not in Karpenter)
+# Consolidation Delete should not find places for pods of DaemonSets (no upstream test)
 p | a p cores=8 pods=1000 daemon=3000 ; b p pods=3000 | - | a
-# Consolidation Replace considers the limits of the NodePool (not in Karpenter)
+# Consolidation Replace considers the limits of the NodePool (no upstream test)
 p left=nodes:0 sells=small:2:0.5 | a p pods=1000 | - | - | a: NodePool p has 0 of nodes left, and the replacements use 1
 p left=cpu:2000 sells=small:2:0.5 | a p pods=1000 | - | a launch=small
-# Consolidation Replace should not replace the node of a pod that fits no new one (not in Karpenter)
+# Consolidation Replace should not replace the node of a pod that fits no new one (no upstream test)
 p sells=small:2:0.5 | a p pods=1000:web | here=web | - | a: it is not planned on a new one
-# Consolidation Replace should not replace a replacement again (not in Karpenter)
+# Consolidation Replace should not replace a replacement again (no upstream test)
 p sells=small:2:0.5 | a p fresh pods=1000 | - | - | a: a consolidation has launched node a, and it is not replaced again
 p sells=small:2:0.5 | a p fresh pods=1000 ; b - | - | a
 )";
@@ -133,6 +151,9 @@ class RowCluster {
     for (const auto& [key, value] : words.named) {
       const auto parts = parts_of(value);
       if (key == "left") pool.left[parts.at(0)] = std::stol(parts.at(1));
+      for (int i = 0; key == "spots" && i < std::stoi(parts.at(0)); ++i) {
+        cluster_.type(fmt::format("s{}", i + 1), std::stol(parts.at(1)), std::stod(parts.at(2)) + 0.01 * i, 0, "spot");
+      }
       if (key != "sells") continue;
       const auto hazard = part(parts, 5, "");
       cluster_.type(parts.at(0), std::stol(parts.at(1)), std::stod(parts.at(2)), 0, part(parts, 3, "on-demand"),
@@ -214,7 +235,7 @@ TEST(Consolidation, RowsHold) {
                                                                                              << removal.error().message;
     }
   }
-  EXPECT_GE(rows.size(), 39U);
+  EXPECT_GE(rows.size(), 48U);
 }
 
 }  // namespace consolidation_table_test
