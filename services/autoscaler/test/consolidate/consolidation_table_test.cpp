@@ -15,7 +15,7 @@ using qm::testing::table_rows;
 // Karpenter v1.14.1: pkg/controllers/disruption/{consolidation,emptiness,suite}_test.go.
 // NodePools, by ";" | nodes, by ";" | rules | result | NODES: part of the reason why exactly these are not removed
 //   NodePool  NAME budget=N left=RESOURCE:N sells=TYPE:CORES:USD:MARKET:ZONE:HAZARD (from USD on: optional parts)
-//             spots=COUNT:CORES:USD (types s1, s2, ... of spot capacity, each dearer than the one before by a cent)
+//             spots=COUNT:CORES:USD (types s1, s2, ... of spot capacity, each more expensive than the one before by a cent)
 //   node      NAME[*COUNT] POOL (- = of no NodePool) cores=4 usd=1 zone=a spot hazard=H held (do-not-disrupt) fresh
 //             closed (no destination) pods=MILLI:APP:BUDGET+... daemon=MILLI
 //   rules     apart=APP (by hostname) spread=APP (by zone, maxSkew 1) here=APP (no new node) evict=BUDGET:N
