@@ -53,7 +53,10 @@ RC_GTEST_PROP(UserDataProp, OfBottlerocketIsMergedOnceOrRefused, ()) {
     return;
   }
   RC_ASSERT(count(*merged, "api-server = \"https://api.ml\"\n") == 1U);
-  RC_ASSERT(count(*merged, "[settings.kubernetes]\n") == 1U);
+  // The text of the header may also be in values of several lines. A second table would be refused below.
+  const std::string header = "[settings.kubernetes]\n";
+  const auto before = count(node_class.user_data, header), after = count(*merged, header);
+  RC_ASSERT(after == std::max<std::size_t>(before, 1) || after == before + 1);
   node_class.user_data = *merged;
   const auto again = user_data(node_class, cluster_of_tests(), {});
   RC_ASSERT(again.has_value());
