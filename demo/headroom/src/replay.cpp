@@ -91,7 +91,7 @@ class Planner {
     if (now >= next_) plan(now);
     // The needs until now do not depend on later changes.
     return library::level_at(levels_, needs_, at(now),
-                             std::chrono::seconds(std::max<std::int64_t>(0, terms_.boot_s - terms_.wait_s)));
+                             library::lead_time(shape_.boot, std::chrono::seconds(terms_.wait_s)));
   }
   void started(std::int64_t wait_s) { ++attained_.arrivals, attained_.covered += wait_s <= terms_.wait_s ? 1 : 0; }
   [[nodiscard]] const Status& status() const { return status_; }

@@ -8,7 +8,7 @@
 namespace qm::autoscaler::headroom {
 
 std::vector<Need> needs_of(const Shape& shape, Duration wait) {
-  const Duration lead = std::max(shape.boot - wait, Duration{1});
+  const Duration lead = lead_time(shape.boot, wait);
   std::vector<Need> out;
   std::size_t first = 0;
   for (std::size_t i = 0; i < shape.changes.size(); ++i) {

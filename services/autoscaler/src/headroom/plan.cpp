@@ -49,7 +49,7 @@ using Bands = std::array<Band, kBands>;
 Bands bands_of(const Shape& shape, const Problem& problem) {
   Bands out;
   const auto needs = needs_of(shape, problem.wait);
-  const Duration lead = std::max(shape.boot - problem.wait, Duration{1});
+  const Duration lead = lead_time(shape.boot, problem.wait);
   RecentBand decided(needs);
   for (const Need& need : needs) {
     const std::size_t band = decided.at(need.at - lead);  // before its lead time: what a launch could know
@@ -57,9 +57,12 @@ Bands bands_of(const Shape& shape, const Problem& problem) {
   }
   std::vector<Instant> edges{problem.from, problem.until};
   for (const Need& need : needs) {
-    for (const Instant at : {need.at, need.at + kQuiet[0], need.at + kQuiet[1], need.at + kRecent}) {
+    const auto add = [&](Instant at) {
       if (at > problem.from && at < problem.until) edges.push_back(at);
-    }
+    };
+    add(need.at);
+    add(need.at + kRecent);
+    for (const Duration quiet : kQuiet) add(need.at + quiet);
   }
   std::ranges::sort(edges);
   RecentBand known(needs);

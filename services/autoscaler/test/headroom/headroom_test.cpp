@@ -68,7 +68,18 @@ TEST(Bands, TheQuietTimeIsSinceTheLastArrival) {
   EXPECT_EQ(quiet_time(needs, kStart + hours(3)), hours(2));
 }
 
-// One GPU node is needed 20 minutes after each arrival, and none for hours afterwards: nodes are kept for half an hour.
+// The arrival that ends a quiet time takes one of the nodes that were kept in it, and the rest of its burst the others.
+TEST(Bands, TheLevelOfOneLeadTimeAgoHolds) {
+  Levels levels{};
+  levels[band_of(1, minutes(30))] = 7;
+  levels[band_of(1, minutes(0))] = 2;
+  const std::vector<Need> needs{{kStart, 1}, {kStart + hours(1), 1}};
+  EXPECT_EQ(level_at(levels, needs, kStart + minutes(59), minutes(3)), 7);
+  EXPECT_EQ(level_at(levels, needs, kStart + minutes(62), minutes(3)), 7);
+  EXPECT_EQ(level_at(levels, needs, kStart + minutes(63), minutes(3)), 2);
+}
+
+// A second node is needed 20 minutes after each arrival, and none for hours afterwards: nodes are kept for half an hour.
 TEST(Headroom, NodesAreKeptWhileArrivalsAreRecent) {
   std::vector<Change> changes;
   for (int pair = 0; pair < 4; ++pair) {
@@ -83,7 +94,8 @@ TEST(Headroom, NodesAreKeptWhileArrivalsAreRecent) {
   EXPECT_NEAR(result->usd, 4 * 50.0 / 60, 0.01) << "from each first arrival until 30 min after the second";
 }
 
-// Nine lone arrivals, 5 h apart: no burst is recent, so the band without bursts decides; the tenth takes 50 nodes and is not worth it.
+// Nine lone arrivals, 5 h apart: no burst is recent, so the band without bursts decides; the tenth takes 50 nodes and is
+// not worth it.
 TEST(Headroom, TheMostExpensiveArrivalsAreThoseThatTheQuantileAllowsToMiss) {
   std::vector<Change> changes;
   for (int i = 0; i < 10; ++i) changes.push_back({kStart + minutes(10) + hours(5) * i, i == 5 ? 50 : 1});

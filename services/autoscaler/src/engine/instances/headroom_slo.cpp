@@ -228,7 +228,7 @@ std::vector<Buffer> HeadroomSlos::buffers() const {
     const Pool* pool = tables_.pools.find(name);
     if (pool == nullptr || row.levels.empty() || yields(*pool)) continue;
     const Duration boot = boot_of(row);
-    const auto recent = history(name, state_.now - headroom::kRecent - boot, state_.now + Duration{1});
+    const auto recent = history(name, state_.now - headroom::kRecent - 2 * boot, state_.now + Duration{1});
     for (const auto& [type_name, levels] : row.levels) {
       const InstanceType* type = facts_.type(type_name);
       if (type == nullptr) continue;
@@ -236,8 +236,7 @@ std::vector<Buffer> HeadroomSlos::buffers() const {
       if (const auto changes = recent.find(type_name); changes != recent.end()) shape.changes = changes->second;
       const auto needs = headroom::needs_of(shape, row.slo.wait);
       const auto burst = headroom::recent_burst(needs, state_.now);
-      const Duration lead = std::max(boot - row.slo.wait, Duration{0});
-      const std::int64_t level = headroom::level_at(levels, needs, state_.now, lead);
+      const std::int64_t level = headroom::level_at(levels, needs, state_.now, headroom::lead_time(boot, row.slo.wait));
       if (level == 0) continue;
       Buffer& buffer = out.emplace_back();
       buffer.name = fmt::format("NodePool {}/{}", name, type_name);

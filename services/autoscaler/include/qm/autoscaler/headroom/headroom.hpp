@@ -2,6 +2,7 @@
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -55,6 +56,9 @@ struct Plan {
   double bound = 0;                        ///< no levels that cover the quantile of this history cost less
 };
 
+/// The time before an arrival in which no launch can have completed for a workload that may be pending for `wait`.
+[[nodiscard]] constexpr Duration lead_time(Duration boot, Duration wait) { return std::max(boot - wait, Duration{1}); }
+
 /// The nodes that an arrival needed at once: those that came into use in the time before it in which no launch can
 /// have completed, less those that became free in between.
 struct Need {
@@ -65,7 +69,7 @@ struct Need {
 
 /// The needs of all arrivals of a shape, for a workload that may be pending for `wait`.
 ///
-/// A level kept since one lead time (boot less wait) before the arrival covers it if it is at least its need: this is
+/// A level kept since one lead_time() before the arrival covers it if it is at least its need: this is
 /// the base-stock rule with backorders. A released node helps only where nodes are missing, because others are terminated.
 /// Cost     arrivals x changes in one lead time.
 /// Source   Scarf 1960; the recursion of Lindley 1952.
