@@ -47,7 +47,10 @@ qm::Status run(const qm::rpc::Settings& settings) {
   // A standby replica also serves the webhook.
   const auto webhook =
       qm::admission::webhook::open_webhook(chosen.webhook, chosen.cluster, settings.manifests, kube, registry);
-  QM_ASSIGN(const auto replica, qm::replica::Replica::begin(settings, "admission", qm::admission::migrations()));
+  // The Service of the webhook sends requests to each pod that is ready.
+  const auto webhook_gap = [&webhook] { return webhook ? webhook->gap() : std::string(); };
+  QM_ASSIGN(const auto replica,
+            qm::replica::Replica::begin(settings, "admission", qm::admission::migrations(), webhook_gap));
   QM_ASSIGN(auto bus, qm::bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   qm::admission::CheckpointPolicies checkpoints(kube);
   qm::admission::JobExecutor executor(kube, clock.get());
@@ -88,11 +91,15 @@ qm::Status run(const qm::rpc::Settings& settings) {
   const auto api = qm::admission::make_service(host, *clock, api_options);
   QM_ASSIGN(const auto server_options, qm::rpc::server_options(settings, "admission", &registry, &host));
   qm::rpc::Server server(server_options, {api.get()});
-  qm::rpc::AdminServer admin(
-      settings.http, registry, server_options.access,
-      {[&] { return host.alive(); },
-       [&] { return host.readiness().unless(cluster.synced(), "the first list of the cluster is not complete"); },
-       [&] { return host.debug_state(); }});
+  qm::rpc::AdminServer admin(settings.http, registry, server_options.access,
+                             {[&] { return host.alive(); },
+                              [&] {
+                                const auto gap = webhook_gap();
+                                return host.readiness()
+                                    .unless(cluster.synced(), "the first list of the cluster is not complete")
+                                    .unless(gap.empty(), gap);
+                              },
+                              [&] { return host.debug_state(); }});
   admin.route("GET", "/debug/explain", [&](const qm::http::Request& request, const auto&) -> qm::http::Answer {
     const auto answer = qm::admission::explain_json(host, *clock, request.query()["uid"], api_options,
                                                     std::string(request.headers.get("authorization")));

@@ -72,6 +72,7 @@ std::string lease_name(const std::string& service, const std::string& shard) {
 struct Replica::Impl {
   rpc::Settings settings;
   std::string service;
+  std::function<std::string()> gap;
   std::unique_ptr<store::Store> store;
   std::unique_ptr<Leadership> leadership;
   metrics::Registry registry;  ///< used during standby
@@ -108,8 +109,10 @@ struct Replica::Impl {
         settings.http, registry, access,
         rpc::AdminPages{[] { return true; },
                         [this] {
-                          return service::Readiness().unless(leadership->served(),
-                                                             "no leader is known to forward calls to");
+                          const auto missing = gap ? gap() : std::string();
+                          return service::Readiness()
+                              .unless(leadership->served(), "no leader is known to forward calls to")
+                              .unless(missing.empty(), missing);
                         },
                         [this] {
                           const auto view = leadership->view();
@@ -143,7 +146,8 @@ Replica::Replica(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Replica::~Replica() { end_standby(); }
 
 Result<std::unique_ptr<Replica>> Replica::begin(const rpc::Settings& settings, const std::string& service,
-                                                std::vector<store::Migration> migrations) {
+                                                std::vector<store::Migration> migrations,
+                                                std::function<std::string()> gap) {
   if (settings.postgres.empty())
     return fail({Code::kInvalid, "no database is named", "--postgres", "set a conninfo, or QM_POSTGRES"});
   store::PgOptions pg{
@@ -154,6 +158,7 @@ Result<std::unique_ptr<Replica>> Replica::begin(const rpc::Settings& settings, c
   auto& m = *out->impl_;
   m.settings = settings;
   m.service = service;
+  m.gap = std::move(gap);
   QM_ASSIGN(m.store, once_there(store::open_postgres, pg));
   QM_ASSIGN(auto lease, once_there(store::open_lease, pg));
   m.leadership = std::make_unique<Leadership>(std::move(lease), store::LeaseTiming{}, new_holder());

@@ -102,7 +102,7 @@ struct CertificateKeeper::Impl {
     while (!stop.stop_requested()) {
       const auto looked = look();
       if (!looked && (well || looked.error().code != Code::kUnavailable)) {
-        log::warn("webhook certificate not stored", {{"error", looked.error().to_string()}});
+        log::warn("webhook not set up yet", {{"error", looked.error().to_string()}});
       }
       well = looked.has_value();
       std::unique_lock lock(mutex);

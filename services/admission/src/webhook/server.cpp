@@ -104,9 +104,14 @@ Status Server::serve(const http::Identity& identity) {
   return {};
 }
 
+// Without the lock: port() answers meanwhile. The server itself stays until the destruction.
 void Server::drain() {
-  const std::scoped_lock lock(impl_->mutex);
-  if (impl_->server && !std::exchange(impl_->drained, true)) impl_->server->drain(kDrain);
+  http::Server* server = nullptr;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    if (!std::exchange(impl_->drained, true)) server = impl_->server.get();
+  }
+  if (server != nullptr) server->drain(kDrain);
 }
 
 void Server::stop() {

@@ -61,6 +61,10 @@ void Webhook::start() {
   keeper_.start();
 }
 
+std::string Webhook::gap() const {
+  return server_.port() == 0 ? "the webhook does not serve yet; the log has the reason" : "";
+}
+
 void Webhook::drain() { server_.drain(); }
 
 void Webhook::stop() {

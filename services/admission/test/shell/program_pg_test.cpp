@@ -12,6 +12,8 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <fstream>
 #include <thread>
@@ -27,7 +29,16 @@ struct Program {
   std::unique_ptr<qm::testing::Process> process;
   std::unique_ptr<pb::Admission::Stub> stub;
 
-  void start(const std::string& postgres, const std::string& kube, const std::string& config, const std::string& log) {
+  /// Status 0: it does not serve.
+  http::Response page(const std::string& target) const {
+    http::Client client(fmt::format("http://127.0.0.1:{}", http));
+    http::Request request;
+    request.target = target;
+    auto answer = client.send(request);
+    return answer ? *answer : http::text(0, answer.error().to_string());
+  }
+  void launch(const std::string& postgres, const std::string& kube, const std::string& config, const std::string& log,
+              const std::vector<std::string>& more = {}) {
     qm::testing::Process::Options options;
     options.argv = {std::string(QM_BIN_DIR) + "/qm-admission",
                     "--grpc",
@@ -42,17 +53,15 @@ struct Program {
                     kube,
                     "--config",
                     config};
+    options.argv.insert(options.argv.end(), more.begin(), more.end());
     options.output = log;
     auto started = qm::testing::Process::start(options);
     ASSERT_TRUE(started) << started.error().to_string();
     process = std::move(*started);
-    http::Client client(fmt::format("http://127.0.0.1:{}", http));
-    ASSERT_TRUE(qm::testing::wait_until([&] {
-      http::Request ready;
-      ready.target = "/readyz";
-      const auto answer = client.send(ready);
-      return answer && answer->status == 200;
-    })) << qm::testing::read_file(log);
+  }
+  void start(const std::string& postgres, const std::string& kube, const std::string& config, const std::string& log) {
+    launch(postgres, kube, config, log);
+    ASSERT_TRUE(qm::testing::wait_until([&] { return page("/readyz").status == 200; })) << qm::testing::read_file(log);
     stub = pb::Admission::NewStub(
         grpc::CreateChannel(fmt::format("127.0.0.1:{}", grpc), ::grpc::InsecureChannelCredentials()));
   }
@@ -110,6 +119,31 @@ TEST_F(AdmissionProgram, KeepsStateAcrossKill) {
   jobs.close_watches();
 }
 
+// The API server calls each ready pod of the webhook's Service. Here another process has the port of the webhook.
+TEST_F(AdmissionProgram, IsNotReadyBeforeItsWebhookServes) {
+  qm::testing::TempDir dir;
+  std::ofstream(dir.path() + "/queues.yaml") << testing::kQueues;
+  testing::JobServer jobs;
+  auto other = std::make_unique<http::Server>(http::ServerOptions{}, [](const auto&) { return http::text(200, ""); });
+  ASSERT_TRUE(other->start());
+  std::array<Program, 2> replicas;  // the leader and a standby
+  for (auto& one : replicas) {
+    const auto log = fmt::format("{}/{}.log", dir.path(), one.http);
+    one.launch(conninfo_, jobs.client().server, dir.path() + "/queues.yaml", log,
+               {fmt::format("--set=webhook=127.0.0.1:{}", other->port()),
+                fmt::format("--advertise=127.0.0.1:{}", one.grpc), "--set=webhook-service=quartermaster/admission"});
+    EXPECT_TRUE(qm::testing::wait_until([&] {
+      const auto ready = one.page("/readyz");
+      return ready.status == 503 && ready.body.find("the webhook does not serve yet") != std::string::npos;
+    })) << one.page("/readyz").body
+        << qm::testing::read_file(log);
+  }
+  other.reset();
+  EXPECT_TRUE(qm::testing::wait_until(
+      [&] { return std::ranges::any_of(replicas, [](auto& one) { return one.page("/readyz").status == 200; }); }));
+  jobs.close_watches();
+}
+
 class HostileInput : public qm::testing::PostgresTest {
  protected:
   void SetUp() override {
@@ -130,12 +164,9 @@ class HostileInput : public qm::testing::PostgresTest {
     return program_.stub->Apply(&context, request, &response);
   }
   http::Response page(const std::string& target) {
-    http::Client client(fmt::format("http://127.0.0.1:{}", program_.http));
-    http::Request request;
-    request.target = target;
-    auto answer = client.send(request);
-    EXPECT_TRUE(answer);
-    return answer ? *answer : http::Response{};
+    auto answer = program_.page(target);
+    EXPECT_NE(answer.status, 0);
+    return answer;
   }
   std::uint64_t poison() {
     const auto state = Json::parse(page("/debug/state").body);

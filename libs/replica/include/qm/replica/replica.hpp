@@ -25,10 +25,11 @@ namespace qm::replica {
 class Replica {
  public:
   /// Migrates or checks the schema, depending on the settings, and waits for the lead, also while the database is
-  /// unavailable. kCancelled:
-  /// terminated before it led.
+  /// unavailable. `gap`: what a standby of this service must serve itself and does not serve yet, for /readyz; empty =
+  /// nothing. kCancelled: terminated before it led.
   static Result<std::unique_ptr<Replica>> begin(const rpc::Settings& settings, const std::string& service,
-                                                std::vector<store::Migration> migrations = {});
+                                                std::vector<store::Migration> migrations = {},
+                                                std::function<std::string()> gap = {});
   ~Replica();
 
   std::unique_ptr<store::Store> take_store();

@@ -25,6 +25,8 @@ class Webhook {
   void start();
   /// This process became the leader: its engine knows the queues and the holders of quota.
   void lead(service::Host& host) { view_.lead(host); }
+  /// Why the API server cannot call it yet; empty = it can. Once it serves, it serves until stop.
+  [[nodiscard]] std::string gap() const;
   void drain();  ///< as Server::drain
   void stop();
   [[nodiscard]] std::shared_ptr<const admission_policy::View> view() const { return view_.current(); }
