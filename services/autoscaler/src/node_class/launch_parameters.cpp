@@ -1,6 +1,8 @@
 // The parameters of one launch: image, subnet, security groups, reservation, volumes and tags.
 #include "qm/autoscaler/node_class/launch_parameters.hpp"
 
+#include "qm/autoscaler/requirements/keys.hpp"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -163,6 +165,8 @@ Result<cloud::InstanceRequest> launch_parameters(const ResolvedClass& resolved, 
   out.public_ip = node_class.public_ip;
   out.enclave = node_class.enclave;
   if (resolved.placement_group) out.placement_group = resolved.placement_group->id;
+  // With one of these its kubelet would not start, or the API server would refuse the node.
+  std::erase_if(placed.labels, [](const auto& label) { return is_kubernetes_label(label.first); });
   placed.labels["karpenter.sh/nodepool"] = planned.pool;
   placed.labels["karpenter.sh/capacity-type"] = planned.spot ? "spot" : "on-demand";
   placed.labels["karpenter.k8s.aws/ec2nodeclass"] = node_class.name;

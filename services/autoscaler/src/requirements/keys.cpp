@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <span>
 #include <utility>
 
 namespace qm::autoscaler {
@@ -61,8 +62,17 @@ constexpr std::string_view kAwsKeys[] = {
     "nitro-sandbox",
 };
 
-constexpr std::string_view kRestrictedDomains[] = {"kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws"};
-constexpr std::string_view kOpenDomains[] = {"node.kubernetes.io", "node-restriction.kubernetes.io", "kops.k8s.io"};
+constexpr std::string_view kRestrictedDomains[] = {"karpenter.sh", "karpenter.k8s.aws"};
+constexpr std::string_view kKubernetesDomains[] = {"kubernetes.io", "k8s.io"};
+
+/// Whether the key is in one of the domains, or within one.
+bool is_within(std::string_view key, std::span<const std::string_view> domains) {
+  const auto slash = key.find('/');
+  const std::string_view domain = slash == std::string_view::npos ? std::string_view() : key.substr(0, slash);
+  return std::ranges::any_of(domains, [&](std::string_view other) {
+    return domain == other || (domain.ends_with(other) && domain[domain.size() - other.size() - 1] == '.');
+  });
+}
 
 }  // namespace
 
@@ -79,14 +89,10 @@ bool is_well_known(std::string_view key) {
 
 bool is_restricted(std::string_view key) {
   if (key == "karpenter.sh/nodepool" || key == kHostname) return true;
-  if (is_well_known(key)) return false;
-  const auto slash = key.find('/');
-  const std::string_view domain = slash == std::string_view::npos ? std::string_view() : key.substr(0, slash);
-  const auto within = [&](std::string_view other) {
-    return domain == other || (domain.ends_with(other) && domain[domain.size() - other.size() - 1] == '.');
-  };
-  return std::ranges::none_of(kOpenDomains, within) && std::ranges::any_of(kRestrictedDomains, within);
+  return !is_well_known(key) && is_within(key, kRestrictedDomains);
 }
+
+bool is_kubernetes_label(std::string_view key) { return is_within(key, kKubernetesDomains); }
 
 std::string region_of(const std::string& zone) {
   const bool lettered = zone.size() > 2 && std::islower(static_cast<unsigned char>(zone.back())) != 0 &&

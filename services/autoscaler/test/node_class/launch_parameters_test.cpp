@@ -41,6 +41,7 @@ TEST(LaunchParameters, AreThoseOfTheClass) {
   node_class.volumes = {volume};
   auto planned = machine_of("p5.48xlarge", "us-east-1b");
   planned.spot = true;
+  planned.labels = {{"team", "ml"}, {"node-restriction.kubernetes.io/tenant", "ml"}};
   const auto got = parameters(node_class, account(), planned);
   ASSERT_TRUE(got) << got.error().to_string();
   cloud::InstanceRequest want;
@@ -74,6 +75,8 @@ TEST(LaunchParameters, AreThoseOfTheClass) {
   want.user_data = got->user_data;
   EXPECT_EQ(*got, want);
   EXPECT_THAT(got->user_data, HasSubstr("karpenter.sh/capacity-type=spot"));
+  EXPECT_THAT(got->user_data, HasSubstr("team=ml"));
+  EXPECT_THAT(got->user_data, Not(HasSubstr("node-restriction"))) << "a kubelet with it does not start";
 }
 
 TEST(LaunchParameters, TheImageFitsArchitectureAndAccelerator) {

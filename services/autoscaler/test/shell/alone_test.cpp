@@ -66,8 +66,13 @@ TEST(Alone, TerminatesNoInstanceThatGotAPod) {
 TEST(Alone, LeavesTheTerminationToKarpenterToo) {
   Rig rig;
   Executor executor(rig.client, rig.aws, Driver::kKarpenter, "east");
+  rig.launch.payload = R"({"claim":"p-1","pool":"p","type":"p5.48xlarge","zone":"z1",)"
+                       R"("labels":{"node-role.kubernetes.io/gpu":"train","team":"ml"},"taints":[]})";
   ASSERT_TRUE(executor.execute(rig.launch));
   EXPECT_EQ(kube::label(rig.kube.objects.at("p-1"), kOwnerTag), "east");
+  EXPECT_EQ(kube::label(rig.kube.objects.at("p-1"), "team"), "ml");
+  EXPECT_EQ(kube::label(rig.kube.objects.at("p-1"), "node-role.kubernetes.io/gpu"), "train")
+      << "Karpenter sets the labels of the NodeClaim on the node, also those that a kubelet may not set";
   ASSERT_TRUE(executor.execute(rig.terminate));
   EXPECT_TRUE(rig.kube.objects.empty());
   EXPECT_EQ(rig.ec2.count("TerminateInstances"), 0);

@@ -67,6 +67,7 @@ class Lifecycle : public ::testing::Test {
     pool_.markets = {Market::kOnDemand};
     pool_.consolidate_empty = false;
     pool_.lifecycle.template_hash = "a";
+    pool_.labels = {{"team", "ml"}, {"node-restriction.kubernetes.io/tenant", "ml"}};
     pool_.lifecycle.termination_grace = 10min;
     PodSet pods;
     pods.shape.gpu.whole = 1;
@@ -158,6 +159,8 @@ TEST_F(Lifecycle, ANodeIsRegisteredAndThenInitialized) {
   const Json& node = api_.objects.at("/api/v1/nodes/n1");
   EXPECT_EQ(node["metadata"]["labels"]["karpenter.sh/registered"].string(), "true");
   EXPECT_TRUE(node["metadata"]["labels"]["karpenter.sh/initialized"].is_null());
+  EXPECT_EQ(node["metadata"]["labels"]["node-restriction.kubernetes.io/tenant"].string(), "ml");
+  EXPECT_TRUE(node["metadata"]["labels"]["team"].is_null()) << "its kubelet sets it";
   details(0, {});
   lifecycle_.pass();
   EXPECT_EQ(condition("Initialized"), "Unknown ResourceNotRegistered");
@@ -172,6 +175,33 @@ TEST_F(Lifecycle, ANodeIsRegisteredAndThenInitialized) {
   api_.writes.clear();
   lifecycle_.pass();
   EXPECT_EQ(api_.writes, std::vector<std::string>{});
+}
+
+// User data of the user's own may lack the taint: such a node registers once it is initialized.
+TEST_F(Lifecycle, ANodeHasTheLabelsThatItsKubeletMayNotSet) {
+  Json& node = api_.objects.at("/api/v1/nodes/n1");
+  const auto label = [&](const char* key) { return kube::label(node, key); };
+  constexpr const char* kTenant = "node-restriction.kubernetes.io/tenant";
+  node.set("spec").set("taints", Json::array());
+  engine_.mutable_tables().claims.edit(claim_).labels = {{"node-role.kubernetes.io/gpu", "train"}, {"tier", "gold"}};
+  engine_.commit();
+  run(0);
+  details(1, {});
+  lifecycle_.pass();
+  EXPECT_EQ(label("karpenter.sh/registered"), "true");
+  EXPECT_EQ(label(kTenant), "ml") << "of the NodePool";
+  EXPECT_EQ(label("node-role.kubernetes.io/gpu"), "train") << "chosen at the launch";
+  EXPECT_EQ(label("tier"), "") << "its kubelet sets it";
+  // A label that is changed later is not written again, also after a restart and with the NodePool's next labels.
+  node.set("metadata").set("labels").set(kTenant, "ops");
+  pool_.labels = {{"node-role.kubernetes.io/next", "x"}};
+  step({PoolsApplied{{pool_}}});
+  api_.writes.clear();
+  NodeLifecycle again{client_, [this](const auto& use) { use(engine_); }, clock_, {.period = 1s, .drain_period = 0s}};
+  for (NodeLifecycle* lifecycle : {&lifecycle_, &again}) lifecycle->pass();
+  EXPECT_EQ(std::ranges::count(api_.writes, "PATCH /api/v1/nodes/n1"), 0);
+  EXPECT_EQ(label(kTenant), "ops");
+  EXPECT_EQ(label("node-role.kubernetes.io/next"), "");
 }
 
 TEST_F(Lifecycle, TimesOfTransitionsSurviveARestart) {

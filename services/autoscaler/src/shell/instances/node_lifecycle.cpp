@@ -2,6 +2,7 @@
 
 #include "observed.hpp"
 #include "qm/autoscaler/nodes/node_watch.hpp"
+#include "qm/autoscaler/requirements/keys.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
 #include "qm/model/pod_owner.hpp"
@@ -26,6 +27,14 @@ const NodeDetails* details_of(const Tables& t, const Claim& c) {
 
 bool has_taint(const NodeDetails& details, std::string_view key) {
   return std::ranges::any_of(details.taints, [&](const Taint& taint) { return taint.key == key; });
+}
+
+/// The labels of its NodePool and those that were chosen at the launch, as far as its kubelet may not set them.
+Labels labels_of(const Tables& t, const Claim& c) {
+  Labels out = c.labels;
+  if (const Pool* pool = t.pools.find(c.pool); pool != nullptr) out.insert(pool->labels.begin(), pool->labels.end());
+  std::erase_if(out, [](const auto& label) { return !is_kubernetes_label(label.first); });
+  return out;
 }
 
 /// How the node is smaller than its type; empty = it is not.
@@ -143,6 +152,7 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
         want.node = c.node.value();
         want.registers = has_taint(*details, kUnregisteredTaint);
         want.initialized = c.life.initialized;
+        if (want.registers || (want.initialized && !labeled_.contains(name))) want.labels = labels_of(t, c);
         const bool ends =
             c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating || !c.life.disruption.empty();
         if (serves(c) && ends != has_taint(*details, kDisruptedTaint)) want.disrupted_taint = ends;
@@ -218,6 +228,10 @@ void NodeLifecycle::write_node(const Wanted& want) {
   for (const auto label : {kRegisteredLabel, kInitializedLabel}) {
     const bool wanted = label == kRegisteredLabel || want.initialized;
     if (wanted && kube::label(*node, label) != "true") set.set(std::string(label), "true");
+  }
+  const bool registered = kube::label(*node, kRegisteredLabel) == "true";
+  for (const auto& [key, value] : want.labels) {
+    if (!registered && kube::label(*node, key) != value) set.set(key, value);
   }
   const bool differs = after != before || set.size() > 0;
   if (differs && !patch_node(want.node, *node, after, std::move(set))) return;

@@ -53,6 +53,7 @@ class NodeLifecycle {
     std::string node, image;
     std::vector<Condition> conditions;
     bool registers = false;               ///< its node still has the taint of an unregistered one
+    Labels labels;                        ///< that its kubelet may not set; written once, as the node registers
     bool initialized = false;             ///< its node gets the label
     std::optional<bool> disrupted_taint;  ///< if the node differs: whether it must have it
   };

@@ -15,9 +15,12 @@ inline constexpr std::string_view kHostname = "kubernetes.io/hostname";
 [[nodiscard]] std::string normalized_key(std::string_view key);
 /// Whether the cloud or Kubernetes sets the label on nodes, and Karpenter knows its values.
 [[nodiscard]] bool is_well_known(std::string_view key);
-/// Whether a NodePool may not have a requirement on the label: its domain is reserved and it is not well known, it names
+/// Whether a NodePool may not have a requirement on the label: it is in a domain of Karpenter and not well known, it names
 /// one node, or it names the NodePool itself.
 [[nodiscard]] bool is_restricted(std::string_view key);
+/// Whether the label is in the domain kubernetes.io or k8s.io, or within one. A kubelet may not set it on its own node, with
+/// few exceptions: the autoscaler sets it when the node registers.
+[[nodiscard]] bool is_kubernetes_label(std::string_view key);
 
 /// "us-east-1" for the zone "us-east-1a"; empty if the zone is not named like a region with a letter.
 [[nodiscard]] std::string region_of(const std::string& zone);
