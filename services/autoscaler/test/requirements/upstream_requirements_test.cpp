@@ -13,12 +13,13 @@
 namespace qm::autoscaler {
 namespace upstream_requirements_test {
 
+// Karpenter v1.14.1: pkg/scheduling/{requirement,requirements}_test.go, pkg/apis/v1/nodepool_validation_cel_test.go.
 // kind | left | right | expected
 //   I intersection         W compatible, well-known key    U well-known key not defined    C custom key not defined
 //   H has the value        O operator                      S expressions                   L lowest value, - = none
 //   V validation: field of the error, ok, or restricted    N key without alias             M minValues of both
 constexpr const char* kRows = R"(
-# Requirement Intersection should intersect sets
+# Requirement Intersect requirements should intersect two requirements without minValues
 I | Exists | Exists | k Exists
 I | Exists | In m,n | k In m, n
 I | Exists | In 3,7 | k In 3, 7
@@ -83,6 +84,24 @@ I | Lte 7 | In n | k DoesNotExist
 I | Lte 7 | In 7 | k In 7
 I | Lte 7 | Gt 7 | k DoesNotExist
 I | Lte 7 | Lte 7 | k Lte 7
+# Requirement Gte and Lte Operators should intersect Gte and Lte correctly
+I | Gte 3 | Lte 7 | k Gte 3 and k Lte 7
+I | Lte 3 | Gte 4 | k DoesNotExist
+# Requirement Gte and Lte Operators should collapse redundant bounds in intersection
+I | Gt 6 | Gte 7 | k Gte 7
+I | Lte 6 | Lt 7 | k Lte 6
+# Requirement Gte and Lte Operators should keep Gt when Gt is more restrictive
+I | Gte 7 | Gt 7 | k Gte 8
+# Requirement Gte and Lte Operators should keep more restrictive Gte when Gte > Gt+1
+I | Gt 2 | Gte 11 | k Gte 11
+# Requirement Gte and Lte Operators should keep Lt when Lt is more restrictive
+I | Lt 7 | Lte 7 | k Lte 6
+# Requirement Gte and Lte Operators should keep more restrictive Lte when Lte < Lt-1
+I | Lt 12 | Lte 4 | k Lte 4
+# Requirements NodeSelectorRequirements Conversion should return both Gte and Lte requirements when both bounds exist
+I | Gte 4 | Lte 4 | k Gte 4 and k Lte 4
+# CEL/Validation Requirements should allow non-empty set after removing overlapped value
+I | In m,n | NotIn m | k In n
 # Requirements Compatibility should be compatible with well-known v1 labels undefined
 W | Exists | In n | yes
 W | Exists | In 3,7 | yes
@@ -151,7 +170,7 @@ U | - | Lt 3 | yes
 U | - | Lt 7 | yes
 U | - | Gte 3 | yes
 U | - | Lte 7 | yes
-# Requirements Compatibility should be strictly compatible with custom labels undefined
+# Requirements Compatibility should be strictly compatible
 C | - | Exists | no
 C | - | DoesNotExist | yes
 C | - | In m | no
@@ -193,6 +212,18 @@ H | Lt 3 | 7 | no
 H | Gte 3 | n | no
 H | Gte 3 | 5 | yes
 H | Gte 3 | 8 | yes
+# Requirement Gte and Lte Operators should treat Gte as inclusive lower bound
+H | Gte 7 | 7 | yes
+H | Gte 7 | 6 | no
+# Requirement Gte and Lte Operators should treat Lte as inclusive upper bound
+H | Lte 7 | 7 | yes
+H | Lte 7 | 8 | no
+# Requirement Gte and Lte Operators should handle Gte 0 boundary
+H | Gte 0 | 0 | yes
+H | Gte 0 | -1 | no
+# Requirement Gte and Lte Operators should handle Lte 0 boundary
+H | Lte 0 | 0 | yes
+H | Lte 0 | 1 | no
 # Requirement Operator should return the right operator
 O | Exists | - | Exists
 O | DoesNotExist | - | DoesNotExist
@@ -210,7 +241,7 @@ O | Lt 3 | - | Exists
 O | Lt 7 | - | Exists
 O | Gte 3 | - | Exists
 O | Lte 7 | - | Exists
-# Requirement NodeSelectorRequirement Conversion should return the expected NodeSelectorRequirement
+# Requirement NodeSelectorRequirements Conversion should return the expected NodeSelectorRequirement
 S | Exists | - | k Exists
 S | DoesNotExist | - | k DoesNotExist
 S | In m | - | k In m
@@ -227,6 +258,12 @@ S | Lt 3 | - | k Lte 2
 S | Lt 7 | - | k Lte 6
 S | Gte 3 | - | k Gte 3
 S | Lte 7 | - | k Lte 7
+# Requirement Gte and Lte Operators should return DoesNotExist for Gt MaxInt
+O | Gt 9223372036854775807 | - | DoesNotExist
+S | Lt 0 | - | k DoesNotExist
+# Requirement String should print the right string
+S | In a,b,c,d,e | - | k In a, b, c, d, e
+S | In a,b,c,d,e,f,g | - | k In a, b, c, d, e and 2 others
 # Requirement Any should return any
 L | Exists | - | 0
 L | DoesNotExist | - | -
@@ -244,51 +281,52 @@ L | Lt 3 | - | 0
 L | Lt 7 | - | 0
 L | Gte 3 | - | 3
 L | Lte 7 | - | 0
-# NodePool CEL/Validation Requirements should succeed for valid requirement keys
+# CEL/Validation Requirements should succeed for valid requirement keys
 V | In m | team | ok
 V | Exists | example.com/disk | ok
 V | In m | karpenter.k8s.aws/instance-family | ok
-# NodePool CEL/Validation Requirements should fail for the karpenter.sh/nodepool label
+# CEL/Validation Requirements should fail for the karpenter.sh/nodepool label
 V | In m | karpenter.sh/nodepool | restricted
-# NodePool CEL/Validation Requirements should fail for restricted domains
-V | In m | kubernetes.io/disk | restricted
-V | In m | sched.k8s.io/disk | restricted
+# CEL/Validation Requirements should fail for restricted domains
 V | In m | karpenter.sh/disk | restricted
-V | In m | kubernetes.io/hostname | restricted
+V | In m | rack.karpenter.sh/disk | restricted
 V | In m | karpenter.k8s.aws/disk | restricted
-# NodePool CEL/Validation Requirements should allow restricted domains exceptions
-V | In m | node.kubernetes.io/disk | ok
+V | In m | notkarpenter.sh/disk | ok
+# CEL/Validation Requirements should fail for restricted labels
+V | In m | kubernetes.io/hostname | restricted
+# CEL/Validation Requirements should allow kubernetes domains
+V | In m | kubernetes.io/disk | ok
+V | In m | k8s.io/disk | ok
+# CEL/Validation Requirements should allow kubernetes subdomains exceptions
 V | In m | node-restriction.kubernetes.io/disk | ok
-V | In m | kops.k8s.io/disk | ok
-# NodePool CEL/Validation Requirements should allow restricted subdomains exceptions
-V | In m | rack.node.kubernetes.io/disk | ok
-V | In m | rack.node-restriction.kubernetes.io/disk | ok
 V | In m | rack.kops.k8s.io/disk | ok
-# NodePool CEL/Validation Requirements should allow well known label exceptions
+# CEL/Validation Requirements should allow well known label exceptions
 V | In m | topology.kubernetes.io/zone | ok
 V | In m | kubernetes.io/arch | ok
 V | In m | karpenter.sh/capacity-type | ok
 V | Gt 4 | karpenter.k8s.aws/instance-accelerator-count | ok
 V | In m | topology.k8s.aws/zone-id | ok
-# NodePool CEL/Validation Requirements should fail with invalid GT or LT values
+# CEL/Validation Requirements should fail with invalid GT or LT values
 V | Gt | k | values
 V | Gt 3,7 | k | values
 V | Gt m | k | values
 V | Lt -3 | k | values
+# CEL/Validation Requirements should fail with invalid GTE or LTE values
 V | Gte 1.5 | k | values
 V | Lte | k | values
-# NodePool CEL/Validation Requirements should error when minValues is negative
+V | Gte -1 | k | values
+# CEL/Validation Requirements should error when minValues is negative
 V | Exists ! -1 | k | minValues
-# NodePool CEL/Validation Requirements should error when minValues is zero
+# CEL/Validation Requirements should error when minValues is zero
 V | Exists ! 0 | k | minValues
-# NodePool CEL/Validation Requirements should error when minValues is more than 50
+# CEL/Validation Requirements should error when minValues is more than 50
 V | Exists ! 51 | k | minValues
 V | Exists ! 50 | k | ok
-# NodePool CEL/Validation Requirements should error when minValues is greater than the number of unique values specified within In operator
+# CEL/Validation Requirements should error when minValues is greater than the number of unique values specified within In operator
 V | In m,n ! 3 | k | minValues
 V | In m,m ! 2 | k | minValues
 V | In m,n ! 2 | k | ok
-# NodePool CEL/Validation Requirements should allow supported ops
+# CEL/Validation Requirements should allow supported ops
 V | In 3 | k | ok
 V | NotIn 3 | k | ok
 V | Exists | k | ok
@@ -304,11 +342,12 @@ N | beta.kubernetes.io/arch | - | kubernetes.io/arch
 N | beta.kubernetes.io/os | - | kubernetes.io/os
 N | beta.kubernetes.io/instance-type | - | node.kubernetes.io/instance-type
 N | team | - | team
-# Requirement Intersection should intersect sets (minValues)
+# Requirement Intersect requirements should intersect two requirements with minValues
 M | In m,n ! 2 | Exists ! 1 | 2
+M | Gt 7 ! 2 | Lt 3 ! 5 | 5
+# Requirement Intersect requirements should intersect requirement with minValues with a requirement without
 M | Exists ! 3 | In m | 3
 M | DoesNotExist | Gt 3 ! 4 | 4
-M | Gt 7 ! 2 | Lt 3 ! 5 | 5
 M | Exists | NotIn m | -
 )";
 
@@ -383,7 +422,7 @@ TEST(UpstreamRequirements, RowsHold) {
     ASSERT_EQ(cells.size(), 4U) << row;
     EXPECT_EQ(result_of(cells[0][0], cells[1], cells[2]), cells[3]) << row;
   }
-  EXPECT_EQ(rows.size(), 271U);
+  EXPECT_EQ(rows.size(), 292U);
 }
 
 // A strict comparison, as for nodes that exist: a label that is not defined is not there.
