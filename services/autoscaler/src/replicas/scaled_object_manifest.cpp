@@ -72,8 +72,12 @@ void check_bounds(Fields& in, const ScaledObject& out) {
     in.wrong("idleReplicaCount", fmt::format("must be less than minReplicaCount, {}", out.min));
   }
   if (out.triggers.empty()) in.wrong("triggers", "has no trigger");
-  if (out.min == 0 && std::ranges::all_of(out.triggers, &Trigger::is_resource)) {
+  const bool resources_only = std::ranges::all_of(out.triggers, &Trigger::is_resource);
+  if (out.min == 0 && resources_only) {
     in.wrong("minReplicaCount", "cannot be 0 if all triggers are cpu or memory", "set it to 1, or add another trigger");
+  }
+  if (out.fallback && resources_only && !out.modifiers) {
+    in.wrong("fallback", "has no effect if all triggers are cpu or memory", "remove it, or add another trigger");
   }
   if (out.fallback && out.fallback->behavior == Fallback::Behavior::kScalingModifiers && !out.modifiers) {
     in.wrong("fallback", "has the behavior scalingModifiers without a formula", "add advanced.scalingModifiers");
