@@ -24,7 +24,7 @@ std::string bursts(const std::string& pool) {
         "node n{1} i-{1} | node n{2} i-{2}\n"
         "tick 60\n"
         "node n{1} i-{1} cordoned | node n{2} i-{2} cordoned\n"
-        "cloud-lost i-{1} | cloud-lost i-{2}\n"
+        "node-gone n{1} | node-gone n{2} | cloud-lost i-{1} | cloud-lost i-{2}\n"
         "tick 2880\n",
         i, first, first + 1);
   }

@@ -60,7 +60,7 @@ struct InstanceFact {
   friend auto operator<=>(const InstanceFact&, const InstanceFact&) = default;
 };
 /// A complete description of the cloud's instances. A missing instance is considered gone only after some time,
-/// because the cloud's responses are delayed.
+/// because the cloud's responses are delayed, and not while its node is ready.
 struct InstancesListed {
   std::vector<InstanceFact> instances;
 };

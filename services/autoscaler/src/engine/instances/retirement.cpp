@@ -52,8 +52,11 @@ void Retirement::time_out() {
       case ClaimState::kDraining:
         break;
     }
-    if (c.missing_since && c.state != ClaimState::kGone && *c.missing_since + options_.missing <= state_.now)
-      lost.push_back(name);
+    if (c.missing_since && c.state != ClaimState::kGone && *c.missing_since + options_.missing <= state_.now) {
+      const NodeRow* node = facts_.node_of(c);
+      // The kubelet of a node that is ready runs, whatever the cloud lists.
+      if (node == nullptr || !node->ready) lost.push_back(name);
+    }
   }
   for (const auto& name : late) {
     // Without an instance the launch is still being retried; if it succeeds later, the claim is used again.

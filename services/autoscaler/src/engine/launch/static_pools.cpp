@@ -6,11 +6,13 @@
 namespace qm::autoscaler {
 namespace {
 
-bool is_to_stay(const Claim& c) {
-  return c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched || c.state == ClaimState::kReady;
-}
+bool is_awaited(const Claim& c) { return c.state == ClaimState::kRequested || c.state == ClaimState::kLaunched; }
 
 }  // namespace
+
+bool StaticPools::stays(const Claim& c) const {
+  return (is_awaited(c) || c.state == ClaimState::kReady) && c.life.replaced_by.empty() && !facts_.doomed(c);
+}
 
 std::map<std::string, std::int64_t> StaticPools::replicas() const {
   std::map<std::string, std::int64_t> out;
@@ -21,8 +23,7 @@ std::map<std::string, std::int64_t> StaticPools::replicas() const {
   for (const auto& [name, c] : tables_.claims) {
     const auto pool = out.find(c.pool);
     // A lost instance is replaced at once, within the pool's limit on nodes.
-    const bool stays = is_to_stay(c) && c.life.replaced_by.empty() && !facts_.doomed(c);
-    if (pool != out.end() && stays) ++pool->second;
+    if (pool != out.end() && stays(c)) ++pool->second;
   }
   return out;
 }
@@ -68,13 +69,17 @@ void StaticPools::keep_replicas() {
 std::set<ClaimName> StaticPools::surplus_replicas(const std::vector<ClaimName>& candidates) const {
   auto beyond = replicas();
   for (auto& [name, count] : beyond) count -= tables_.pools.find(name)->replicas;
+  // Nodes that are not ready yet end first: each is the newest once it is ready.
+  for (const auto& [name, c] : tables_.claims) {
+    const auto pool = beyond.find(c.pool);
+    if (pool != beyond.end() && is_awaited(c) && stays(c)) --pool->second;
+  }
   std::set<ClaimName> out;
   for (auto name = candidates.rbegin(); name != candidates.rend(); ++name) {
     const Claim& c = *tables_.claims.find(*name);
     const auto pool = beyond.find(c.pool);
     const NodeRow* node = facts_.node_of(c);
-    if (pool == beyond.end() || pool->second <= 0 || c.state != ClaimState::kReady || facts_.doomed(c)) continue;
-    if (!c.life.replaced_by.empty()) continue;
+    if (pool == beyond.end() || pool->second <= 0 || c.state != ClaimState::kReady || !stays(c)) continue;
     if (node == nullptr || node->pods > 0) continue;
     out.insert(*name);
     --pool->second;

@@ -26,12 +26,15 @@ class StaticPools {
   [[nodiscard]] std::map<std::string, std::int64_t> replicas() const;
   /// Launches up to `replicas` of each static NodePool.
   void keep_replicas();
-  /// Terminates surplus nodes of static NodePools: empty ones, the newest first (claims are numbered).
+  /// The surplus nodes of static NodePools that end now: empty ones, the newest first (claims are numbered).
   [[nodiscard]] std::set<ClaimName> surplus_replicas(const std::vector<ClaimName>& candidates) const;
   /// Why a static NodePool has fewer or more nodes than `replicas`.
   void explain_replicas(std::vector<std::string>& lines) const;
 
  private:
+  /// Whether the claim is one of the replicas.
+  [[nodiscard]] bool stays(const Claim& c) const;
+
   State& state_;
   const Options& options_;
   Tables& tables_;
