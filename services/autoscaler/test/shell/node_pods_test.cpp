@@ -1,7 +1,9 @@
 // Pods and nodes of the API server as consolidation and the scale-down of node groups need them.
 #include "src/shell/instances/node_pods.hpp"
 
+#include "qm/autoscaler/scale_down/scale_down.hpp"
 #include "qm/kube_rules/text.hpp"
+#include "qm/testing/text.hpp"
 #include "src/shell/instances/node_pods_rows.hpp"
 #include "src/shell/instances/scale_down_rows.hpp"
 #include "src/shell/rows.hpp"
@@ -93,6 +95,105 @@ TEST(NodePods, TheAnnotationsOfClusterAutoscalerAreRead) {
   EXPECT_TRUE(node("true").scale_down_disabled);
   EXPECT_FALSE(node("false").scale_down_disabled);
   EXPECT_EQ(node("false").allocatable, (std::map<std::string, std::int64_t>{{"cpu", 4000}, {"pods", 110}}));
+}
+
+// Cluster Autoscaler: the rule, and the case of its test in simulator/drainability/rules/*/rule_test.go.
+// pod | the reason for which it keeps its node; - = none
+//   pod  owner=KIND ns=NAMESPACE safe=VALUE (safe-to-evict) volumes=NAME,... (emptyDir) evictable=NAME,... (the annotation of
+//        local volumes) budget=NAME guard=NAME (PodDisruptionBudgets that select it, that allow no eviction) mirror deleted
+//        daemon (annotations), custom (without --skip-nodes-with-custom-controller-pods)
+constexpr const char* kDrainabilityRows = R"(
+# replicated RC-managed pod
+owner=ReplicationController | -
+owner=ReplicationController custom | -
+# replicated Job-managed pod
+owner=Job | -
+# replicated SS-managed pod
+owner=StatefulSet | -
+# replicated RS-managed pod
+owner=ReplicaSet | -
+# replicated RS-managed pod that is being deleted
+owner=ReplicaSet deleted | -
+# replicated naked pod
+- | has no controller that creates it again
+custom | has no controller that creates it again
+# replicated custom-controller-managed non-blocking pod
+owner=Rollout custom | -
+# replicated custom-controller-managed blocking pod
+owner=Rollout | has the custom controller Rollout
+# customcontroller DS-managed pod by a custom Daemonset
+owner=NodeAgentSet daemon | -
+# daemonset daemonset pod
+owner=DaemonSet | -
+# mirror mirror pod
+ns=kube-system mirror | -
+# safetoevict safe to evict pod
+safe=true | -
+# notsafetoevict pod with PodSafeToEvict annotation
+ns=kube-system safe=true | -
+# notsafetoevict RC-managed pod with PodSafeToEvict=false annotation
+owner=ReplicationController safe=false | has the annotation safe-to-evict "false"
+# notsafetoevict job-managed pod with PodSafeToEvict=false annotation
+owner=Job safe=false | has the annotation safe-to-evict "false"
+# localstorage pod with EmptyDir
+owner=ReplicaSet volumes=cache | has the local volume cache
+# localstorage pod with EmptyDir and SafeToEvictLocalVolumesKey annotation
+owner=ReplicaSet volumes=cache evictable=cache | -
+# localstorage pod with EmptyDir and empty value for SafeToEvictLocalVolumesKey annotation
+owner=ReplicaSet volumes=cache evictable= | has the local volume cache
+# localstorage pod with EmptyDir and non-matching value for SafeToEvictLocalVolumesKey annotation
+owner=ReplicaSet volumes=cache evictable=tmp | has the local volume cache
+# localstorage pod with EmptyDir and SafeToEvictLocalVolumesKey annotation with matching values
+owner=ReplicaSet volumes=cache,tmp,out evictable=cache,tmp,out | -
+# localstorage pod with EmptyDir and SafeToEvictLocalVolumesKey annotation with non-matching values
+owner=ReplicaSet volumes=cache,tmp,out evictable=cache,tmp,log | has the local volume out
+# localstorage pod with EmptyDir and SafeToEvictLocalVolumesKey annotation with some matching values
+owner=ReplicaSet volumes=cache,tmp,out evictable=cache,tmp | has the local volume out
+# localstorage pod with EmptyDir and SafeToEvictLocalVolumesKey annotation empty values
+owner=ReplicaSet volumes=cache,tmp evictable=, | has the local volume cache
+# localstorage EmptyDir pod with PodSafeToEvict annotation
+volumes=cache safe=true | -
+# system kube-system PDB with matching kube-system pod
+owner=ReplicaSet ns=kube-system budget=dns | -
+# system kube-system PDB with non-matching kube-system pod
+owner=ReplicaSet ns=kube-system | is of kube-system, and no PodDisruptionBudget selects it
+# pdb pdb prevents scale-down
+owner=ReplicaSet budget=guard guard=guard | is protected by PodDisruptionBudget guard
+)";
+
+NodePod pod_of_row(const qm::testing::Words& words) {
+  Json annotations = Json::object(), volumes = Json::array(), owners = Json::array();
+  if (const auto safe = words.get("safe"); !safe.empty()) annotations.set(std::string(kSafeToEvict), safe);
+  if (words.named.contains("evictable")) annotations.set(std::string(kSafeLocalVolumes), words.get("evictable"));
+  if (words.has("daemon")) annotations.set(std::string(kDaemonSetPod), "true");
+  if (words.has("mirror")) annotations.set("kubernetes.io/config.mirror", "x");
+  for (const auto& name : qm::testing::split(words.get("volumes"), ','))
+    volumes.push_back(Json::object({{"name", name}, {"emptyDir", Json::object()}}));
+  if (const auto kind = words.get("owner"); !kind.empty())
+    owners.push_back(Json::object({{"kind", kind}, {"controller", true}}));
+  Json metadata = Json::object({{"name", "p"}, {"namespace", words.get("ns", "a")}});
+  metadata.set("annotations", std::move(annotations)).set("ownerReferences", std::move(owners));
+  if (words.has("deleted")) metadata.set("deletionTimestamp", "2026-11-01T10:00:00Z");
+  auto out = node_pod_of(
+      Json::object({{"metadata", std::move(metadata)},
+                    {"spec", Json::object({{"containers", Json::array()}, {"volumes", std::move(volumes)}})}}));
+  out.budget = words.get("budget");
+  out.blocked_by = words.get("guard");
+  return out;
+}
+
+TEST(NodePods, RowsOfDrainabilityHold) {
+  const auto rows = qm::testing::table_rows(kDrainabilityRows);
+  for (const auto& [row, cells] : rows) {
+    ASSERT_EQ(cells.size(), 2U) << row;
+    const qm::testing::Words words(cells[0]);
+    NodePods node;
+    node.pods = {pod_of_row(words)};
+    const std::string subject = "pod " + node.pods[0].name + " ";
+    const auto why = blocking_pod(node, {.skip_custom_controllers = !words.has("custom")});
+    EXPECT_EQ(why, cells[1] == "-" ? "" : subject + cells[1]) << row;
+  }
+  EXPECT_EQ(rows.size(), 29U);
 }
 
 TEST(NodePods, TheirRowsKeepEveryField) {

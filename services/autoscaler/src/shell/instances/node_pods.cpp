@@ -43,6 +43,7 @@ NodePod node_pod_of(const Json& pod) {
     if (kind == "Node") out.kind = NodePod::Kind::kMirror;
     if (kind == "DaemonSet") out.kind = NodePod::Kind::kDaemon;
   }
+  if (kube::annotation(pod, kDaemonSetPod) == "true") out.kind = NodePod::Kind::kDaemon;
   out.controller = controller_of(pod);
   if (!kube::annotation(pod, "kubernetes.io/config.mirror").empty()) out.kind = NodePod::Kind::kMirror;
   if (const auto like = kube_objects::template_from_pod(pod)) out.rules = kube_rules::text_of(*like);

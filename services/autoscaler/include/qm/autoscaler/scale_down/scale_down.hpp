@@ -14,6 +14,7 @@ namespace qm::autoscaler {
 inline constexpr std::string_view kScaleDownDisabled = "cluster-autoscaler.kubernetes.io/scale-down-disabled";
 /// On a pod: whether it may be evicted ("true", "false"), and its volumes that need not be kept ("cache,tmp").
 inline constexpr std::string_view kSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+inline constexpr std::string_view kDaemonSetPod = "cluster-autoscaler.kubernetes.io/daemonset-pod";
 inline constexpr std::string_view kSafeLocalVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
 
 /// Which pods keep their node, and how many nodes are removed at once: the flags of Cluster Autoscaler.
