@@ -96,6 +96,7 @@ std::string Engine::namespace_of(const WorkloadUid& uid) const { return parts_->
 std::map<std::string, BufferState> Engine::buffers() const { return parts_->headroom.buffers(); }
 std::map<WorkloadUid, std::vector<Condition>> Engine::provisioning() const { return parts_->provisioning.conditions(); }
 std::vector<Nomination> Engine::nominations() const { return nominations_of(tables(), parts_->facts); }
+std::set<NodeName> Engine::held_nodes() const { return held_nodes_of(tables(), parts_->facts); }
 std::map<std::string, std::int64_t> Engine::replicas() const { return parts_->static_pools.replicas(); }
 
 }  // namespace qm::autoscaler

@@ -3,6 +3,7 @@
 #include "qm/autoscaler/cluster.hpp"
 
 #include "instances/headroom_rows.hpp"
+#include "pods/held_nodes.hpp"
 #include "qm/base/log.hpp"
 #include "rows.hpp"
 
@@ -37,7 +38,8 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
       overlays_(client, clock),
       buffers_(client, clock),
       provisioning_(client, clock),
-      pool_status_(client, clock) {
+      pool_status_(client, clock),
+      held_(std::make_unique<HeldNodes>(client)) {
   if (options_.settings.driver == Driver::kKarpenter)
     claims_ = std::make_unique<ClaimWatch>(client, clock, options_.shard, options_.on_node_claims);
   if (options_.settings.alone)
@@ -214,11 +216,18 @@ void Cluster::write_status() {
   if (options_.settings.driver == Driver::kEc2) pool_status_.write(pools);
 }
 
-// Without placement the scheduler of the cluster binds the pods: it does not know the plans.
+// Without placement the scheduler of the cluster binds the pods: it does not know the plans. A node that was launched under
+// another setting may have the taint too.
 void Cluster::nominate() {
   std::vector<Nomination> planned;
-  host_.read([&](const service::Shell& shell) { planned = engine_of(shell).nominations(); });
-  observer_->nominate(planned);
+  std::set<NodeName> held;
+  host_.read([&](const service::Shell& shell) {
+    planned = engine_of(shell).nominations();
+    held = engine_of(shell).held_nodes();
+  });
+  std::set<NodeName> open;
+  const bool nominated = observer_ && observer_->nominate(planned, open);
+  held_->pass(held, open, nominated, std::chrono::steady_clock::now());
 }
 
 // Writes one Event to each namespace whose workloads have another owner, with its name.
@@ -270,8 +279,8 @@ void Cluster::run(const std::stop_token& stop) {
     // No input waits until the owner is known.
     if (observer_ && scaling_.known()) {
       for (auto& in : observer_->changes()) submit_input(std::move(in), stop);
-      nominate();
     }
+    nominate();
     if (std::chrono::steady_clock::now() >= report_at) {
       report();
       write_status();

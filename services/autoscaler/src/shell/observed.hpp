@@ -3,11 +3,14 @@
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/json.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/kube_objects/rules.hpp"
 
 namespace qm::autoscaler {
 
 /// Whether the pod occupies its node: it has not ended, and is not a part of the node itself (DaemonSet, static pod).
 [[nodiscard]] bool works(const Json& pod);
+/// The node as the scheduler sees it, without the taint that is removed once its pods are nominated.
+[[nodiscard]] Result<kube_rules::NodeView> view_of_running_node(const Json& node);
 /// Whether a scheduler found the pod unschedulable.
 [[nodiscard]] bool waits_for_capacity(const Json& pod);
 /// Whether the pod belongs to kube-system and may be evicted from its node: it has a controller, no local storage, and

@@ -58,6 +58,12 @@ service::Input seen(const char* name, std::string bytes) {
 
 }  // namespace
 
+Result<kube_rules::NodeView> view_of_running_node(const Json& node) {
+  QM_ASSIGN(auto view, kube_objects::view_of_node(node));
+  std::erase_if(view.taints, [](const Taint& taint) { return taint.key == kNominatingTaint; });
+  return view;
+}
+
 bool works(const Json& pod) {
   const auto& phase = pod["status"]["phase"].string();
   if (phase == "Succeeded" || phase == "Failed") return false;
@@ -312,7 +318,11 @@ void PodObserver::find_room(std::vector<DemandUpdated::Item>& items) {
   running_->find_room(items);
 }
 
-void PodObserver::nominate(const std::vector<Nomination>& planned) { nominator_->nominate(planned); }
+bool PodObserver::nominate(const std::vector<Nomination>& planned, std::set<NodeName>& open) {
+  auto outcome = nominator_->nominate(planned);
+  open = std::move(outcome.open);
+  return outcome.written > 0;
+}
 
 std::vector<service::Input> PodObserver::changes() {
   std::vector<service::Input> out;

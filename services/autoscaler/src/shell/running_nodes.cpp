@@ -1,5 +1,6 @@
 #include "running_nodes.hpp"
 
+#include "observed.hpp"
 #include "qm/base/log.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/kube_objects/rules.hpp"
@@ -27,7 +28,7 @@ std::int32_t total(const std::vector<std::int32_t>& pods) { return std::accumula
 }  // namespace
 
 void RunningNodes::put_node(const Json& node, bool ready) {
-  auto view = kube_objects::view_of_node(node);
+  auto view = view_of_running_node(node);
   const std::string name = kube::name_of(node);
   if (!view) {
     log::warn("a node cannot be read; pending pods are planned without its room",

@@ -34,6 +34,11 @@ struct Cases {
       out.push_back(fmt::format("{} {} {}", uid, node, pods));
     return out;
   }
+  [[nodiscard]] std::vector<std::string> held() {
+    std::vector<std::string> out;
+    for (const auto& node : script.engine().held_nodes()) out.push_back(node.value());
+    return out;
+  }
 };
 
 TEST(Nominations, OnceTheNodeIsInitializedInTheOrderOfTheDemand) {
@@ -52,6 +57,31 @@ TEST(Nominations, OnceTheNodeIsInitializedInTheOrderOfTheDemand) {
   // A pod that is bound is not in the demand any more.
   c.step({"unwant b", "node n1 i-1 pods=1"});
   EXPECT_THAT(c.nominated(), ElementsAre("a n1 1", "c n1 1"));
+}
+
+// The taint of the autoscaler is the last one: with another one, or without its GPUs, the node is not ready for its pods.
+TEST(Nominations, WhileTheNodeIsHeld) {
+  Cases c;
+  c.step({"pool p types=g4 startup=agent"});
+  c.step({"want a/1 1x1"});
+  c.step({"up p-00001 i-1 n1"});
+  c.step({"details n1 i-1 taint=quartermaster.dev/nominating"});
+  EXPECT_THAT(c.nominated(), IsEmpty()) << "it has no GPUs";
+  EXPECT_THAT(c.held(), IsEmpty());
+  c.step({"details n1 i-1 taint=quartermaster.dev/nominating gpus=4"});
+  EXPECT_THAT(c.nominated(), ElementsAre("a n1 1"));
+  EXPECT_THAT(c.held(), ElementsAre("n1"));
+  c.step({"node n1 i-1 notready"});
+  EXPECT_THAT(c.held(), IsEmpty());
+  c.step({"node n1 i-1", "details n1 i-1 gpus=4"});
+  EXPECT_THAT(c.nominated(), ElementsAre("a n1 1"));
+  EXPECT_THAT(c.held(), IsEmpty());
+}
+
+TEST(Nominations, ANodeWithoutAClaimIsHeldByTheTaintToo) {
+  Cases c;
+  c.step({"node other i-9", "details other i-9 taint=quartermaster.dev/nominating"});
+  EXPECT_THAT(c.held(), ElementsAre("other"));
 }
 
 TEST(Nominations, EachNodeAsItBecomesReady) {

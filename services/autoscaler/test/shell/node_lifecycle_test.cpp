@@ -147,6 +147,22 @@ TEST(NodeClaim, HasTheLifeOfItsNode) {
   EXPECT_TRUE(starting_taints(*Json::parse("{}")).empty()) << "an intent of an earlier release";
 }
 
+// DaemonSets that register extended resources do not tolerate the taint, and a group has a launch template.
+TEST(NodeClaim, StartsWithATaintWhereItsPodsAreNominated) {
+  const auto taints = [](bool nominates, const char* group, std::vector<std::string> resources) {
+    LaunchIntent launch;
+    launch.pool.group = group;
+    launch.row.life.resources = std::move(resources);
+    return starting_taints(Json::object({{"lifecycle", launch_lifecycle(launch, nominates)}}));
+  };
+  const Taint unregistered{"karpenter.sh/unregistered", "", "NoExecute"};
+  EXPECT_EQ(taints(true, "", {}),
+            (std::vector<Taint>{{"quartermaster.dev/nominating", "", "NoSchedule"}, unregistered}));
+  EXPECT_EQ(taints(false, "", {}), std::vector<Taint>{unregistered});
+  EXPECT_EQ(taints(true, "gpu-group", {}), std::vector<Taint>{unregistered});
+  EXPECT_EQ(taints(true, "", {"nvidia.com/gpu"}), std::vector<Taint>{unregistered});
+}
+
 TEST_F(Lifecycle, ANodeIsRegisteredAndThenInitialized) {
   lifecycle_.pass();
   EXPECT_EQ(condition("Launched"), "Unknown AwaitingReconciliation");
@@ -165,6 +181,10 @@ TEST_F(Lifecycle, ANodeIsRegisteredAndThenInitialized) {
   lifecycle_.pass();
   EXPECT_EQ(condition("Initialized"), "Unknown ResourceNotRegistered");
   EXPECT_EQ(condition("Ready"), "Unknown ReconcilingDependents");
+  details(1, {{"quartermaster.dev/nominating", "", "NoSchedule"}});
+  lifecycle_.pass();
+  EXPECT_EQ(condition("Initialized"), "Unknown StartupTaintsExist");
+  EXPECT_EQ(taints(), std::vector<std::string>{"gpu"});
   details(1, {});
   lifecycle_.pass();
   EXPECT_EQ(condition("Ready"), "True Ready");

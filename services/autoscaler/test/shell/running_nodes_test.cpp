@@ -43,6 +43,14 @@ class RoomOnNodes : public ::testing::Test {
 
 using Room = std::vector<std::int32_t>;
 
+TEST_F(RoomOnNodes, TheTaintOfANodeThatStartsIsRemovedSoon) {
+  node("a", "x", 8, true, R"({"taints":[{"key":"quartermaster.dev/nominating","effect":"NoSchedule"}]})");
+  node("b", "x", 8, true, R"({"taints":[{"key":"other","effect":"NoSchedule"}]})");
+  std::vector<DemandUpdated::Item> items{gang("w", 4, 4)};
+  nodes.find_room(items);
+  EXPECT_EQ(items[0].room, Room{2});
+}
+
 TEST_F(RoomOnNodes, CountsFreeDevicesInTheZoneWithTheMost) {
   node("a", "x", 8);
   node("b", "y", 8);

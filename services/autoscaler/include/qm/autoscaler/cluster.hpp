@@ -35,6 +35,7 @@ struct ClusterSettings {
   kube_objects::DefaultSpread default_spread = kube_objects::system_spread();
 };
 
+class HeldNodes;
 class Nominator;
 class PodSelectors;
 class RunningNodes;
@@ -135,8 +136,9 @@ class PodObserver {
   [[nodiscard]] std::vector<service::Input> changes();
   /// Sets the room of items on running nodes.
   void find_room(std::vector<DemandUpdated::Item>& items);
-  /// Nominates pending pods for the nodes of plans.
-  void nominate(const std::vector<Nomination>& planned);
+  /// Nominates pending pods for the nodes of plans. Returns whether it wrote a nomination; `open`: nodes with pods that are
+  /// still to be nominated.
+  bool nominate(const std::vector<Nomination>& planned, std::set<NodeName>& open);
   /// "pod research/train-0"; empty if the uid is not known.
   [[nodiscard]] std::string subject(const std::string& uid) const;
 
@@ -237,6 +239,7 @@ class Cluster {
   std::string published_overlays_, published_buffers_, published_reservations_, published_provisioning_;
   std::unique_ptr<ClaimWatch> claims_;
   std::unique_ptr<PodObserver> observer_;
+  std::unique_ptr<HeldNodes> held_;
   std::string published_owners_, published_pools_;
   std::optional<std::string> published_daemon_sets_;
   std::jthread thread_;

@@ -212,6 +212,8 @@ class Engine {
   /// Where the plans have pending pods, once the nodes are initialized: by priority, then by time. None for gangs with
   /// different pods.
   [[nodiscard]] std::vector<Nomination> nominations() const;
+  /// Nodes with the taint kNominatingTaint that are ready for pods, apart from it.
+  [[nodiscard]] std::set<NodeName> held_nodes() const;
   /// The conditions of each ProvisioningRequest, by uid.
   [[nodiscard]] std::map<WorkloadUid, std::vector<Condition>> provisioning() const;
 

@@ -2,6 +2,7 @@
 #include "launch/nominations.hpp"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 namespace qm::autoscaler {
@@ -13,6 +14,10 @@ NodeName open_node(const Claim* claim, const Facts& facts) {
   if (!claim->life.disruption.empty() || facts.doomed(*claim)) return {};
   const NodeRow* node = facts.node_of(*claim);
   return node != nullptr && node->ready && !node->cordoned && !node->drain_requested ? claim->node : NodeName();
+}
+
+bool is_held(const NodeDetails& details) {
+  return std::ranges::any_of(details.taints, [](const Taint& taint) { return taint.key == kNominatingTaint; });
 }
 
 }  // namespace
@@ -35,6 +40,22 @@ std::vector<Nomination> nominations_of(const Tables& tables, const Facts& facts)
   });
   std::vector<Nomination> out;
   for (auto& [item, nomination] : found) out.push_back(std::move(nomination));
+  return out;
+}
+
+std::set<NodeName> held_nodes_of(const Tables& tables, const Facts& facts) {
+  std::set<NodeName> starting;
+  for (const auto& [name, claim] : tables.claims) {
+    const bool ours = !claim.pool.empty() && claim.state != ClaimState::kGone && claim.state != ClaimState::kFailed;
+    if (ours && !claim.node.empty() && !claim.life.initialized && facts.details_of(claim) != nullptr)
+      starting.insert(claim.node);
+  }
+  std::set<NodeName> out;
+  for (const auto& [name, details] : tables.node_details) {
+    if (!is_held(details) || starting.contains(name)) continue;
+    const NodeRow* node = tables.nodes.find(name);
+    if (node != nullptr && node->known && node->is_up()) out.insert(name);
+  }
   return out;
 }
 

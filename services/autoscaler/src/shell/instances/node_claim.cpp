@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace qm::autoscaler {
 namespace {
 
@@ -11,10 +13,14 @@ constexpr std::string_view kHash = "karpenter.sh/nodepool-hash", kHashVersion = 
 
 }  // namespace
 
-Json launch_lifecycle(const LaunchIntent& l) {
+Json launch_lifecycle(const LaunchIntent& l, bool nominates) {
   Json startup_taints = Json::array(), annotations = Json::object(), resources = Json::array();
-  for (const auto& t : l.pool.lifecycle.startup_taints)
+  const auto add = [&](const Taint& t) {
     startup_taints.push_back(Json::object({{"key", t.key}, {"value", t.value}, {"effect", t.effect}}));
+  };
+  std::ranges::for_each(l.pool.lifecycle.startup_taints, add);
+  if (nominates && l.pool.group.empty() && l.row.life.resources.empty())
+    add({std::string(kNominatingTaint), "", "NoSchedule"});
   for (const auto& [key, value] : l.pool.lifecycle.annotations) annotations.set(key, value);
   for (const auto& name : l.row.life.resources) resources.push_back(name);
   Json out = Json::object({{"startup_taints", std::move(startup_taints)},

@@ -1,5 +1,6 @@
 #include "qm/autoscaler/nodes/node_lifecycle.hpp"
 
+#include "instances/node_patch.hpp"
 #include "observed.hpp"
 #include "qm/autoscaler/nodes/node_watch.hpp"
 #include "qm/autoscaler/requirements/keys.hpp"
@@ -60,6 +61,11 @@ std::string inconsistency(const NodeDetails& details, const InstanceType& type) 
   return text;
 }
 
+/// For other clients: the engine nominates pods before the last taint is gone.
+bool is_initialized(const Claim& c, const NodeDetails* details) {
+  return c.life.initialized && (details == nullptr || !has_taint(*details, kNominatingTaint));
+}
+
 bool serves(const Claim& c) {
   return c.state == ClaimState::kReady || c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating;
 }
@@ -95,8 +101,9 @@ std::vector<Condition> claim_conditions(const Engine& engine, const Claim& c) {
   in.node.ready = node != nullptr && node->ready;
   if (details != nullptr) in.node.taints = details->taints, in.node.allocatable = details->allocatable;
   if (pool != nullptr) in.expected.startup_taints = pool->lifecycle.startup_taints;
+  in.expected.startup_taints.push_back({std::string(kNominatingTaint), "", "NoSchedule"});
   in.expected.resources = c.life.resources;
-  in.initialized = c.life.initialized;
+  in.initialized = is_initialized(c, details);
   in.drift = c.life.drift;
   in.drift_message = c.life.drift_message;
   if (pool != nullptr && node != nullptr && pool->consolidate_empty) {
@@ -151,7 +158,7 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
       if (details != nullptr && node_of(t, c) != nullptr) {
         want.node = c.node.value();
         want.registers = has_taint(*details, kUnregisteredTaint);
-        want.initialized = c.life.initialized;
+        want.initialized = is_initialized(c, details);
         if (want.registers || (want.initialized && !labeled_.contains(name))) want.labels = labels_of(t, c);
         const bool ends =
             c.state == ClaimState::kDraining || c.state == ClaimState::kTerminating || !c.life.disruption.empty();
@@ -234,30 +241,8 @@ void NodeLifecycle::write_node(const Wanted& want) {
     if (!registered && kube::label(*node, key) != value) set.set(key, value);
   }
   const bool differs = after != before || set.size() > 0;
-  if (differs && !patch_node(want.node, *node, after, std::move(set))) return;
+  if (differs && !patch_node(client_, *node, after, std::move(set))) return;
   if (want.initialized) labeled_.insert(want.claim);
-}
-
-// The version refuses the patch if another client changed the node in between; the next pass reads it again.
-bool NodeLifecycle::patch_node(const std::string& name, const Json& node, const std::vector<Taint>& taints,
-                               Json labels) {
-  Json list = Json::array();
-  for (const Taint& taint : taints) {
-    const auto known = std::ranges::find_if(node["spec"]["taints"].items(), [&](const Json& one) {
-      return one["key"].string() == taint.key && one["effect"].string() == taint.effect;
-    });
-    list.push_back(known != node["spec"]["taints"].items().end()
-                       ? *known  // with its time
-                       : Json::object({{"key", taint.key}, {"effect", taint.effect}}));
-  }
-  const Json metadata =
-      Json::object({{"resourceVersion", kube::resource_version_of(node)}, {"labels", std::move(labels)}});
-  const auto done = client_.merge_patch(
-      kube::resources::kNodes, "", name,
-      Json::object({{"metadata", metadata}, {"spec", Json::object({{"taints", std::move(list)}})}}));
-  const bool passing = !done && (done.error().code == Code::kAborted || done.error().code == Code::kNotFound);
-  if (!done && !passing) log::warn("a node is not updated", {{"node", name}, {"error", done.error().to_string()}});
-  return done.has_value();
 }
 
 void NodeLifecycle::drain(const Leaving& from) {

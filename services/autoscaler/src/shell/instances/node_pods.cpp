@@ -1,6 +1,7 @@
 // Pods and nodes as consolidation and the scale-down of node groups need them.
 #include "instances/node_pods.hpp"
 
+#include "observed.hpp"
 #include "qm/autoscaler/nodes/node_watch.hpp"
 #include "qm/autoscaler/scale_down/scale_down.hpp"
 #include "qm/config/needs.hpp"
@@ -61,7 +62,7 @@ NodePod node_pod_of(const Json& pod) {
 NodePods node_pods_of(const Json& node) {
   NodePods out;
   out.scale_down_disabled = kube::annotation(node, kScaleDownDisabled) == "true";
-  const auto view = kube_objects::view_of_node(node);
+  const auto view = view_of_running_node(node);
   if (!view) return out;  // without amounts it takes no pods
   out.labels = view->labels;
   out.taints = view->taints;

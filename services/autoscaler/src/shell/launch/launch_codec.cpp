@@ -100,7 +100,7 @@ void Codec::encode_launches(const Output& out, service::Effects& effects) const 
                                  {"labels", std::move(labels)},
                                  {"taints", std::move(taints)},
                                  {"class", l.pool.node_class},
-                                 {"lifecycle", launch_lifecycle(l)},
+                                 {"lifecycle", launch_lifecycle(l, alone_)},
                                  {"reason", l.row.reason}});
     if (!l.row.reservation.empty()) payload.set("reservation", l.row.reservation);
     if (!l.others.empty() && driver_ == Driver::kEc2) {

@@ -1,10 +1,12 @@
 #include "pods/nominator.hpp"
 
 #include "observed.hpp"
+#include "pods/parallel.hpp"
 #include "qm/base/log.hpp"
 #include "qm/model/resources.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 namespace qm::autoscaler {
 namespace {
@@ -20,7 +22,9 @@ bool is_of_pod(Code code) {
 }  // namespace
 
 bool Nominator::Pod::uses(const NodeName& at) const {
-  return node == at.value() || nominated == at.value() || written.contains(at);
+  if (node == at.value() || nominated == at.value()) return true;
+  const auto before = written.find(at);
+  return before != written.end() && before->second >= kMostTries;
 }
 
 void Nominator::put_pod(const Json& pod, const std::string& group) {
@@ -86,7 +90,7 @@ bool Nominator::ended(const Write& write, const Error* error) {
   if (error == nullptr) {
     logged_.clear();
     if (known == pods_.end()) return true;
-    known->second.written.insert(write.node);
+    ++known->second.written[write.node];
     if (known->second.version == write.version) known->second.nominated = write.node.value();
     return true;
   }
@@ -101,20 +105,32 @@ bool Nominator::ended(const Write& write, const Error* error) {
   return of_pod;
 }
 
-void Nominator::nominate(const std::vector<Nomination>& planned) {
-  if (planned.empty() || SteadyInstant::clock::now() < not_before_) return;
-  std::vector<Write> writes;
-  {
+Nominator::Outcome Nominator::nominate(const std::vector<Nomination>& planned) {
+  const auto read_due = [&] {
     const std::scoped_lock lock(mutex_);
-    writes = due(planned);
-  }
-  for (const Write& write : writes) {
+    return due(planned);
+  };
+  const std::vector<Write> writes = read_due();
+  if (writes.empty()) return {};
+  std::vector<char> written(writes.size(), 0);
+  std::atomic<bool> goes_on = SteadyInstant::clock::now() >= not_before_;
+  in_parallel(writes.size(), [&](std::size_t at) {
+    if (!goes_on) return;
+    const Write& write = writes[at];
     const Json seen = Json::object({{"uid", write.uid}, {"resourceVersion", write.version}});
     const Json status = Json::object({{"nominatedNodeName", write.node.value()}});
     const auto done = client_.merge_patch(kube::resources::kPods, write.ns, write.name,
                                           Json::object({{"metadata", seen}, {"status", status}}), "status");
-    if (!ended(write, done ? nullptr : &done.error())) return;
+    written[at] = done ? 1 : 0;
+    if (!ended(write, done ? nullptr : &done.error())) goes_on = false;
+  });
+  Outcome out;
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    out.written += written[i];
+    if (written[i] == 0) out.open.insert(writes[i].node);
   }
+  for (const Write& write : read_due()) out.open.insert(write.node);  // more than kMostWrites
+  return out;
 }
 
 }  // namespace qm::autoscaler

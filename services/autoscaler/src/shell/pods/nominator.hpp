@@ -17,23 +17,29 @@ namespace qm::autoscaler {
 ///
 /// Pods     that a scheduler other than placement found unschedulable, without a nomination. A nomination by the
 ///          scheduler stays: it is for a preemptor, or for a pod that is being bound.
-/// Once     for each pod and node. The scheduler removes a nomination when the pod does not fit; then it decides alone.
+/// Tries    kMostTries for each pod and node. The scheduler removes a nomination when an attempt for the pod fails, which
+///          also a change elsewhere in the cluster can cause while the node has a taint. Then it decides alone.
 /// Races    the patch has the version of the pod that was read: a pod that was bound, deleted or nominated meanwhile is
 ///          not changed.
 /// Errors   of one pod: it is tried again when it has changed. Of the server or of permissions: logged once for each
 ///          text, and repeated after five seconds.
 /// Threads  put_pod() and drop_pod() any; nominate() one.
-/// Cost     nominate: at most kMostWrites calls.
+/// Cost     nominate: at most kMostWrites calls, some at a time.
 class Nominator {
  public:
   static constexpr std::size_t kMostWrites = 100;
+  static constexpr int kMostTries = 5;
   explicit Nominator(kube::Client& client) : client_(client) {}
 
   /// A pod as the watch has it. `group`: "namespace/name" of the demand of its gang; empty = it has none.
   void put_pod(const Json& pod, const std::string& group);
   void drop_pod(const std::string& uid);
+  struct Outcome {
+    int written = 0;
+    std::set<NodeName> open;  ///< nodes with pods that are still to be nominated
+  };
   /// Nominates pods for the nodes of these plans, in their order.
-  void nominate(const std::vector<Nomination>& planned);
+  Outcome nominate(const std::vector<Nomination>& planned);
 
  private:
   struct Pod {
@@ -41,7 +47,7 @@ class Nominator {
     std::string node, nominated;
     std::string refused;  ///< the version of the pod that could not be nominated
     bool pending = false;
-    std::set<NodeName> written;
+    std::map<NodeName, int> written;  ///< how often
     [[nodiscard]] bool uses(const NodeName& at) const;
   };
   struct Write {

@@ -13,6 +13,8 @@ namespace qm::autoscaler {
 
 inline constexpr std::string_view kUnregisteredTaint = "karpenter.sh/unregistered";
 inline constexpr std::string_view kDisruptedTaint = "karpenter.sh/disrupted";
+/// NoSchedule: the pods for which the node was launched are not nominated for it yet.
+inline constexpr std::string_view kNominatingTaint = "quartermaster.dev/nominating";
 
 /// A condition as in Kubernetes, without its times.
 struct Condition {

@@ -68,7 +68,6 @@ class NodeLifecycle {
   [[nodiscard]] std::vector<Wanted> wanted() const;
   [[nodiscard]] std::vector<Leaving> leaving() const;
   void write_node(const Wanted& want);
-  bool patch_node(const std::string& name, const Json& node, const std::vector<Taint>& taints, Json labels);
   void drain(const Leaving& from);
 
   kube::Client& client_;
