@@ -146,5 +146,20 @@ TEST(GangExecutor, WithKarpenterEachMemberIsANodeClaimOfItsOwn) {
   EXPECT_EQ(karpenter.intents[1].kind, "instance.launch");
 }
 
+// With the other services placement binds the pods, and nominates none.
+TEST(GangExecutor, OnlyALaunchOfAnAutoscalerAloneHoldsItsNode) {
+  Engine engine(catalog_types());
+  Output out;
+  out.launches.push_back({ClaimName("p-1"), {}, {}});
+  for (const bool alone : {false, true}) {
+    service::Effects effects;
+    Codec(alone, Driver::kKarpenter).encode(engine, out, {}, effects);
+    ASSERT_EQ(effects.intents.size(), 1U);
+    const Json taints = Json::parse(effects.intents[0].payload)->path("lifecycle.startup_taints");
+    EXPECT_EQ(taints.dump(),
+              alone ? R"([{"key":"quartermaster.dev/nominating","value":"","effect":"NoSchedule"}])" : "[]");
+  }
+}
+
 }  // namespace gang_executor_test
 }  // namespace qm::autoscaler

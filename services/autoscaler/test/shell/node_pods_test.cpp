@@ -89,11 +89,13 @@ TEST(NodePods, TheAnnotationsOfClusterAutoscalerAreRead) {
   const auto node = [](const char* value) {
     return node_pods_of(*Json::parse(fmt::format(R"({{"metadata":{{"name":"n1","labels":{{"a":"b"}},
         "annotations":{{"cluster-autoscaler.kubernetes.io/scale-down-disabled":"{}"}}}},
+        "spec":{{"taints":[{{"key":"quartermaster.dev/nominating","effect":"NoSchedule"}},{{"key":"gpu","effect":"NoSchedule"}}]}},
         "status":{{"allocatable":{{"cpu":"4","pods":"110"}}}}}})",
                                                  value)));
   };
   EXPECT_TRUE(node("true").scale_down_disabled);
   EXPECT_FALSE(node("false").scale_down_disabled);
+  EXPECT_EQ(node("false").taints, (std::vector<Taint>{{"gpu", "", "NoSchedule"}})) << "the other one is removed soon";
   EXPECT_EQ(node("false").allocatable, (std::map<std::string, std::int64_t>{{"cpu", 4000}, {"pods", 110}}));
 }
 
