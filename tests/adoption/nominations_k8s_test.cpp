@@ -26,9 +26,9 @@ using namespace std::chrono_literals;
 constexpr const char* kInstanceType = "node.kubernetes.io/instance-type";
 /// As long as a node has registered and is not ready. Nodes register within four times this time.
 constexpr auto kStart = 2s;
-/// A pod that did not fit is planned again two minutes after its node was ready (Options::settle): what is launched
+/// A pod that did not fit is planned again half a minute after its node was ready (Options::settle): what is launched
 /// before is for pods that were not planned yet.
-constexpr auto kSettle = 60s;
+constexpr auto kSettle = 25s;
 
 Json texts(const std::map<std::string, std::int64_t>& amounts) {
   Json out = Json::object();

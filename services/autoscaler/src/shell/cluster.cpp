@@ -225,9 +225,8 @@ void Cluster::nominate() {
     planned = engine_of(shell).nominations();
     held = engine_of(shell).held_nodes();
   });
-  std::set<NodeName> open;
-  const bool nominated = observer_ && observer_->nominate(planned, open);
-  held_->pass(held, open, nominated, std::chrono::steady_clock::now());
+  const auto nominate = [&] { return observer_ ? observer_->nominator().nominate(planned) : Nominator::Outcome{}; };
+  held_->pass(held, nominate, std::chrono::steady_clock::now());
 }
 
 // Writes one Event to each namespace whose workloads have another owner, with its name.

@@ -318,12 +318,6 @@ void PodObserver::find_room(std::vector<DemandUpdated::Item>& items) {
   running_->find_room(items);
 }
 
-bool PodObserver::nominate(const std::vector<Nomination>& planned, std::set<NodeName>& open) {
-  auto outcome = nominator_->nominate(planned);
-  open = std::move(outcome.open);
-  return outcome.written > 0;
-}
-
 std::vector<service::Input> PodObserver::changes() {
   std::vector<service::Input> out;
   if (!synced()) return out;

@@ -135,6 +135,15 @@ TEST(Alone, ADrainPastItsDeadlineEndsWithItsPods) {
   EXPECT_FALSE(checks_pods(from_micros(7)));
 }
 
+// Placement acts on a ready node at once, and is given two minutes before an unused node counts as refused.
+TEST(Alone, APlanIsRenewedSoonAfterTheLongestBackOffOfTheScheduler) {
+  const auto settle = [](const std::map<std::string, std::string>& settings) {
+    return engine_options(*settings_table().read(settings)).settle;
+  };
+  EXPECT_EQ(settle({{"observe", "cluster"}}), std::chrono::seconds(30));
+  EXPECT_EQ(settle({}), std::chrono::minutes(2));
+}
+
 TEST(Alone, WrongSettingsListTheValidOnes) {
   const auto& table = settings_table();
   EXPECT_TRUE(table.read({{"observe", "cluster"}})->cluster.alone);

@@ -71,13 +71,21 @@ class Held : public ::testing::Test {
     for (const char* name : {"a", "b"}) server_.add(name);
   }
   std::vector<std::string> pass(const std::set<NodeName>& held, const std::set<NodeName>& open, SteadyDuration at) {
-    nodes_.pass(held, open, true, SteadyInstant{} + at);
+    const auto nominate = [&] {
+      ++rounds_;
+      Nominator::Outcome out{{}, open};
+      if (removed_ > 0) --removed_, out.written.insert(a_);
+      return out;
+    };
+    nodes_.pass(held, nominate, SteadyInstant{} + at);
     return server_.released();
   }
   NodeServer server_;
   kube::Client client_{server_.options()};
   HeldNodes nodes_{client_, {.settled = 0ms, .longest = 2s}};
   const NodeName a_{"a"}, b_{"b"};
+  int rounds_ = 0;
+  int removed_ = 0;  ///< so often the scheduler removes a nomination for node a
 };
 
 TEST_F(Held, AreReleasedOnceTheirPodsAreNominated) {
@@ -85,6 +93,25 @@ TEST_F(Held, AreReleasedOnceTheirPodsAreNominated) {
   EXPECT_THAT(pass({a_}, {a_}, 1999ms), ElementsAre("b"));
   EXPECT_THAT(pass({a_}, {}, 1999ms), ElementsAre("a", "b"));
   EXPECT_EQ(server_.patches, 2);
+}
+
+TEST_F(Held, NominationsThatTheSchedulerRemovedAreWrittenAgainBefore) {
+  removed_ = 3;
+  EXPECT_THAT(pass({a_}, {}, 0ms), ElementsAre("a"));
+  EXPECT_EQ(rounds_, 4);
+}
+
+TEST_F(Held, ANodeWhoseNominationsDoNotLastIsHeldForTheNextPass) {
+  removed_ = HeldNodes::kMostRounds;
+  EXPECT_THAT(pass({a_, b_}, {}, 0ms), ElementsAre("b"));
+  EXPECT_EQ(rounds_, HeldNodes::kMostRounds);
+  EXPECT_THAT(pass({a_}, {}, 200ms), ElementsAre("a", "b"));
+}
+
+TEST_F(Held, WithoutThemPodsAreNominatedOnce) {
+  removed_ = 2;
+  pass({}, {}, 0ms);
+  EXPECT_EQ(rounds_, 1);
 }
 
 TEST_F(Held, NotForever) {

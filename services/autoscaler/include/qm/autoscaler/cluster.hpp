@@ -136,9 +136,8 @@ class PodObserver {
   [[nodiscard]] std::vector<service::Input> changes();
   /// Sets the room of items on running nodes.
   void find_room(std::vector<DemandUpdated::Item>& items);
-  /// Nominates pending pods for the nodes of plans. Returns whether it wrote a nomination; `open`: nodes with pods that are
-  /// still to be nominated.
-  bool nominate(const std::vector<Nomination>& planned, std::set<NodeName>& open);
+  /// For pending pods and the nodes of plans.
+  [[nodiscard]] Nominator& nominator() { return *nominator_; }
   /// "pod research/train-0"; empty if the uid is not known.
   [[nodiscard]] std::string subject(const std::string& uid) const;
 

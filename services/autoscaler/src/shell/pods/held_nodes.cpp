@@ -12,15 +12,22 @@
 
 namespace qm::autoscaler {
 
-void HeldNodes::pass(const std::set<NodeName>& held, const std::set<NodeName>& open, bool nominated,
+void HeldNodes::pass(const std::set<NodeName>& held, const std::function<Nominator::Outcome()>& nominate,
                      SteadyInstant now) {
+  auto outcome = nominate();
+  for (int round = 1; !held.empty() && !outcome.written.empty() && round < kMostRounds; ++round) {
+    std::this_thread::sleep_for(times_.settled);
+    outcome = nominate();
+  }
+  const auto is_open = [&](const NodeName& node) {
+    return outcome.open.contains(node) || outcome.written.contains(node);
+  };
   std::erase_if(since_, [&](const auto& entry) { return !held.contains(entry.first); });
   std::vector<NodeName> due;
   for (const NodeName& node : held) {
     const SteadyInstant since = since_.try_emplace(node, now).first->second;
-    if (!open.contains(node) || now - since >= times_.longest) due.push_back(node);
+    if (!is_open(node) || now - since >= times_.longest) due.push_back(node);
   }
-  if (nominated && !due.empty()) std::this_thread::sleep_for(times_.settled);
   in_parallel(due.size(), [&](std::size_t at) { release(due[at]); });
 }
 

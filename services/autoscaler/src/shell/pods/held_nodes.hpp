@@ -1,8 +1,10 @@
 #pragma once
+#include "nominator.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/model/ids.hpp"
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -10,23 +12,26 @@ namespace qm::autoscaler {
 
 /// Removes kNominatingTaint from nodes once the pods that they were launched for are nominated.
 ///
-/// When     at once: an attempt for a pod whose node still has the taint removes its nomination. A node with a nomination
-///          that cannot be written is released after Times::longest. All nodes of one pass are released together.
+/// When     an attempt for a pod whose node still has the taint removes its nomination, and each node that is released is
+///          an occasion for attempts. Nominations are therefore written again until none was removed for Times::settled,
+///          at most kMostRounds times in one pass, and the nodes are released at once and together. A node whose
+///          nominations cannot be written or do not last is released after Times::longest.
 /// Errors   are logged; the next pass tries again.
 /// Threads  one.
 /// Cost     two calls for each node.
 class HeldNodes {
  public:
   struct Times {
-    SteadyDuration settled = std::chrono::milliseconds(20);  ///< until the scheduler has received nominations
+    SteadyDuration settled = std::chrono::milliseconds(20);  ///< until the scheduler has received a nomination, and we
+                                                             ///< have received that it removed one
     SteadyDuration longest = std::chrono::seconds(2);
   };
   explicit HeldNodes(kube::Client& client) : HeldNodes(client, Times{}) {}
   HeldNodes(kube::Client& client, Times times) : client_(client), times_(times) {}
 
-  /// `held`: nodes that are ready for pods apart from the taint. `open`: nodes with pods that are still to be nominated.
-  /// `nominated`: nominations were written a moment ago.
-  void pass(const std::set<NodeName>& held, const std::set<NodeName>& open, bool nominated, SteadyInstant now);
+  static constexpr int kMostRounds = 5;
+  /// Nominates, also without held nodes. `held`: nodes that are ready for pods apart from the taint.
+  void pass(const std::set<NodeName>& held, const std::function<Nominator::Outcome()>& nominate, SteadyInstant now);
 
  private:
   void release(const NodeName& node);

@@ -126,8 +126,7 @@ Nominator::Outcome Nominator::nominate(const std::vector<Nomination>& planned) {
   });
   Outcome out;
   for (std::size_t i = 0; i < writes.size(); ++i) {
-    out.written += written[i];
-    if (written[i] == 0) out.open.insert(writes[i].node);
+    (written[i] != 0 ? out.written : out.open).insert(writes[i].node);
   }
   for (const Write& write : read_due()) out.open.insert(write.node);  // more than kMostWrites
   return out;

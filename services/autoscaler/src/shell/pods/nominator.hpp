@@ -28,15 +28,15 @@ namespace qm::autoscaler {
 class Nominator {
  public:
   static constexpr std::size_t kMostWrites = 100;
-  static constexpr int kMostTries = 5;
+  static constexpr int kMostTries = 10;
   explicit Nominator(kube::Client& client) : client_(client) {}
 
   /// A pod as the watch has it. `group`: "namespace/name" of the demand of its gang; empty = it has none.
   void put_pod(const Json& pod, const std::string& group);
   void drop_pod(const std::string& uid);
   struct Outcome {
-    int written = 0;
-    std::set<NodeName> open;  ///< nodes with pods that are still to be nominated
+    std::set<NodeName> written;  ///< nodes for which pods were nominated
+    std::set<NodeName> open;     ///< nodes with pods that are still to be nominated
   };
   /// Nominates pods for the nodes of these plans, in their order.
   Outcome nominate(const std::vector<Nomination>& planned);
