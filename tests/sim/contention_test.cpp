@@ -1,10 +1,6 @@
 // A day in which batch jobs request more than the capacity: do online inference jobs wait for it?
-#include "actors.hpp"
-#include "executors.hpp"
-#include "qm/config/manifest.hpp"
-#include "quartermaster/v1/admission_service.pb.h"
+#include "calm.hpp"
 #include "quartermaster/v1/events.pb.h"
-#include "steady_clock.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -78,45 +74,18 @@ std::vector<Ask> asks(const std::string& ns, Instant from, Duration mean_gap, st
   }
 }
 
-/// Admission and placement as in production, over a world of five nodes, without faults.
+/// A world of five nodes.
 class Day {
  public:
-  explicit Day(Pools pools) : clock_(*from_rfc3339("2026-11-21T00:00:00Z")), world_(random_, Bug::kNone) {
-    world_.start(clock_.now());
-    world_.broken = broken_;
+  explicit Day(Pools pools) {
     for (int i = 0; i < 5; ++i)
-      (void)world_.launch("", "", CloudLooks::kType, CloudLooks::kZone, false,
-                          {{"pool", i < 3 ? "inference" : "batch"}});
-    static int run = 0;
-    bus_ = *bus::make_bus(fmt::format("memory:day-{}", ++run));
-    service::HostOptions admission;
-    admission.service = "admission";
-    admission.consumes = {"qm.placement"};
-    admission.produces = {"qm.workload"};
-    services_.push_back(make(admission, &jobs_, [] {
-      return std::make_unique<admission::AdmissionShell>(std::make_unique<admission::Engine>(), admission::Codec{});
-    }));
-    services_.push_back(make(placement::host_options("default"), &pods_, [] {
-      return std::make_unique<placement::Shell>(std::make_unique<placement::Engine>(), placement::Codec{});
-    }));
-    jobs_.awaited = [this](const auto& ns, const auto& name, const auto& intent) {
-      return admission::awaits(services_[0]->host(), ns, name, intent);
-    };
-    for (auto& service : services_) service->pass();
-    (void)services_[1]->host().follow(0, [this](const service::FeedEvent& event) { hear(event); });
-    (void)services_[1]->host().submit(placement::watch_started());
-    watches_.emplace_back(world_, World::Kind::kJob, *services_[0]);
-    watches_.emplace_back(world_, World::Kind::kPod, *services_[1]);
-    watches_.emplace_back(world_, World::Kind::kNode, *services_[1]);
-    world_.changed = [this](World::Kind kind, const std::string& key, const Json& object, bool deleted) {
-      watches_[static_cast<std::size_t>(kind)].change(key, object, deleted);
-    };
-    for (auto& watch : watches_) watch.restart();
-    apply(queues(pools));
-    settle();
+      (void)calm_.world.launch("", "", CloudLooks::kType, CloudLooks::kZone, false,
+                               {{"pool", i < 3 ? "inference" : "batch"}});
+    calm_.begin(queues(pools));
+    (void)calm_.placement().host().follow(0, [this](const service::FeedEvent& event) { hear(event); });
   }
 
-  [[nodiscard]] Instant began() const { return clock_.now(); }
+  [[nodiscard]] Instant began() const { return calm_.clock.now(); }
 
   /// The time that each of these jobs was pending for quota and a node, by name. The jobs of others only arrive, and
   /// are deleted when they have finished.
@@ -124,12 +93,13 @@ class Day {
     std::vector<Ask> all(theirs);
     all.insert(all.end(), others.begin(), others.end());
     std::ranges::stable_sort(all, {}, &Ask::at);
-    const Instant end = clock_.now() + hours(30);
-    for (std::size_t next = 0; clock_.now() < end;) {
-      const bool came = next < all.size() && all[next].at <= clock_.now() + seconds(10);
-      tick(came ? std::max(Duration(1), all[next].at - clock_.now()) : Duration(seconds(10)));
-      for (; next < all.size() && all[next].at <= clock_.now(); ++next) create(all[next]);
-      settle();
+    const Instant end = calm_.clock.now() + hours(30);
+    for (std::size_t next = 0; calm_.clock.now() < end;) {
+      const bool came = next < all.size() && all[next].at <= calm_.clock.now() + seconds(10);
+      calm_.tick(came ? std::max(Duration(1), all[next].at - calm_.clock.now()) : Duration(seconds(10)));
+      for (; next < all.size() && all[next].at <= calm_.clock.now(); ++next) create(all[next]);
+      // Decisions take no simulated time, so the measured times are pure waiting.
+      calm_.settle();
     }
     std::map<std::string, Duration> out;
     for (const Ask& ask : theirs) {
@@ -140,82 +110,22 @@ class Day {
   }
 
  private:
-  std::unique_ptr<Service> make(service::HostOptions options, service::Executor* executor,
-                                std::function<std::unique_ptr<service::Shell>()> shell) {
-    Service::Parts parts;
-    parts.options = std::move(options);
-    parts.shell = std::move(shell);
-    parts.executor = executor;
-    parts.bus = bus_;
-    parts.broken = broken_;
-    parts.random = &random_;
-    return std::make_unique<Service>(std::move(parts), clock_);
-  }
-  void apply(const std::string& manifest) {
-    pb::ApplyRequest request;
-    request.set_request_id("apply");
-    request.set_manifest(manifest);
-    request.set_source("queues.yaml");
-    service::Input input;
-    input.source = service::Source::kRequest;
-    input.name = "Apply";
-    input.id = "apply";
-    input.bytes = request.SerializeAsString();
-    (void)services_[0]->host().submit(std::move(input), [](const Result<std::string>& answer) {
-      if (!answer) ADD_FAILURE() << answer.error().to_string();
-    });
-  }
   void create(const Ask& ask) {
-    WorkloadSpec spec;
-    spec.ns = Namespace(ask.ns);
-    spec.name = ask.name;
-    spec.queue = "main";
-    spec.team = Team(ask.ns);
     PodSet set;
     set.count = ask.pods;
     set.shape.gpu.whole = ask.gpus;
-    spec.pod_sets.push_back(set);
-    world_.create_job(
-        config::job_from_workload(spec, {{"fleet.quartermaster.dev/run-seconds", std::to_string(ask.run_s)}}),
-        "kubectl");
-    created_[ask.name] = clock_.now();
+    calm_.create(ask.ns, ask.name, set, ask.run_s);
+    created_[ask.name] = calm_.clock.now();
   }
   void hear(const service::FeedEvent& event) {
     pb::PlacementEvent reported;
     if (event.topic != "qm.placement" || !reported.ParseFromString(event.payload)) return;
     if (reported.assignment().state() != pb::RESERVED) return;
-    const auto job = world_.jobs.find(reported.assignment().uid());
-    if (job != world_.jobs.end()) placed_.emplace(job->second.name, clock_.now());
-  }
-  void tick(Duration by) {
-    clock_.advance(by);
-    advance_steady_time(by);
-    world_.advance(clock_.now());
-    for (auto& service : services_) service->pass();
-  }
-  /// Runs all services until they are idle: decisions take no simulated time, so the measured times are pure waiting.
-  void settle() {
-    for (bool busy = true; busy;) {
-      busy = false;
-      for (auto& watch : watches_) busy = watch.deliver(10'000) || busy;
-      for (auto& service : services_) {
-        for (const auto step :
-             {Service::Step::kConsume, Service::Step::kPump, Service::Step::kRelay, Service::Step::kExecute})
-          busy = service->step(step) || busy;
-      }
-    }
+    const auto job = calm_.world.jobs.find(reported.assignment().uid());
+    if (job != calm_.world.jobs.end()) placed_.emplace(job->second.name, calm_.clock.now());
   }
 
-  Random random_{1};
-  ManualClock clock_;
-  World world_;
-  std::function<void(const std::string&)> broken_ = [](const std::string& what) { ADD_FAILURE() << what; };
-  Outages no_outages_;
-  JobExecutor jobs_{world_, random_, no_outages_, Bug::kNone};
-  PodExecutor pods_{world_, random_, no_outages_};
-  std::shared_ptr<bus::Bus> bus_;
-  std::vector<std::unique_ptr<Service>> services_;
-  std::vector<Watch> watches_;
+  Calm calm_{1};
   std::map<std::string, Instant> created_, placed_;
 };
 

@@ -82,7 +82,7 @@ void World::ask_sync(const std::string& uid) {
   auto it = jobs.find(uid);
   if (it == jobs.end() || it->second.sync) return;
   it->second.sync = true;
-  it->second.sync_at = now_ + milliseconds(random_.between(0, 1500));
+  it->second.sync_at = now_ + milliseconds(random_.between(0, job_sync.count() / 1000));
 }
 
 void World::patch_job(const std::string& uid, const Json& patch) {
@@ -365,7 +365,11 @@ Result<std::string> World::launch(const std::string& token, const std::string& p
   instance.labels = labels;
   instance.launched = whole_second(now_);
   instance.visible = now_ + milliseconds(random_.between(0, 15'000));
-  instance.register_at = now_ + milliseconds(token.empty() ? 0 : random_.between(20'000, 150'000));
+  instance.register_at = now_;
+  if (!token.empty()) {
+    const auto ms = [](Duration time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
+    instance.register_at += milliseconds(random_.between(ms(boot.first), ms(boot.second)));
+  }
   for (const auto& [id, other] : instances) {
     if (!token.empty() && other.claim == token)
       broken(fmt::format("claim {} has instances {} and {}", token, id, instance.id));

@@ -139,6 +139,8 @@ class World {
   bool terminate(const std::string& id);
   [[nodiscard]] Json describe() const;  ///< as the autoscaler reads the cloud
   bool no_capacity = false;
+  Duration job_sync = std::chrono::milliseconds(1500);  ///< at most, from a change to the sync of the Job controller
+  std::pair<Duration, Duration> boot{std::chrono::seconds(20), std::chrono::seconds(150)};  ///< of launched nodes
 
   // Faults.
   void lose_node(const std::string& name);  ///< the instance fails; the cloud reports it

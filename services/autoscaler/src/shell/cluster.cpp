@@ -2,7 +2,6 @@
 // only once all of them are known.
 #include "qm/autoscaler/cluster.hpp"
 
-#include "instances/headroom_rows.hpp"
 #include "pods/held_nodes.hpp"
 #include "qm/base/log.hpp"
 #include "rows.hpp"
@@ -183,7 +182,7 @@ void Cluster::publish_capacity_objects(const std::stop_token& stop) {
     add_room(*requests);
     publish("provisioning", provisioning_input(*requests).bytes, published_provisioning_);
   }
-  if (const auto buffers = buffers_.buffers()) publish("buffers", buffers_bytes(*buffers), published_buffers_);
+  if (const auto buffers = buffers_.buffers()) publish("buffers", buffers_input(*buffers).bytes, published_buffers_);
 }
 
 // Without placement the room on running nodes is counted here; what is launched for a request is no room of others.

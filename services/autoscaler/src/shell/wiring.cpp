@@ -1,3 +1,4 @@
+#include "instances/headroom_rows.hpp"
 #include "launch/launch_codec.hpp"
 #include "launch/provisioning_rows.hpp"
 #include "qm/autoscaler/columns/type_facts.hpp"
@@ -55,6 +56,14 @@ service::Input provisioning_input(const std::vector<ProvisioningRequest>& reques
   in.source = service::Source::kWatch;
   in.name = "provisioning";
   in.bytes = provisioning_bytes(requests);
+  return in;
+}
+
+service::Input buffers_input(const std::vector<Buffer>& buffers) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = "buffers";
+  in.bytes = buffers_bytes(buffers);
   return in;
 }
 

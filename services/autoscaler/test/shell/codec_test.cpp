@@ -340,9 +340,7 @@ TEST(Rows, OfHowNodesStartAndEndComeBack) {
   in.name = "node.details";
   in.bytes = node_details_bytes(details);
   EXPECT_EQ(std::get<NodeDetailsUpdated>(commands(in)->front()).details, details.details);
-  in.name = "buffers";
-  in.bytes = buffers_bytes({buffer});
-  EXPECT_EQ(std::get<BuffersApplied>(commands(in)->front()).buffers, std::vector<Buffer>{buffer});
+  EXPECT_EQ(std::get<BuffersApplied>(commands(buffers_input({buffer}))->front()).buffers, std::vector<Buffer>{buffer});
   in.name = "overlays";
   in.bytes = overlays_bytes({overlay});
   EXPECT_EQ(std::get<OverlaysApplied>(commands(in)->front()).overlays, std::vector<Overlay>{overlay});

@@ -72,6 +72,8 @@ Result<std::vector<Pool>> pools_from_manifests(std::span<const std::string> path
 service::Input groups_input(const std::map<std::string, ScalingGroup>& groups);
 /// The input with all open ProvisioningRequests.
 service::Input provisioning_input(const std::vector<ProvisioningRequest>& requests);
+/// The input with all CapacityBuffers.
+service::Input buffers_input(const std::vector<Buffer>& buffers);
 /// The input with all capacity reservations that node classes select.
 service::Input reservations_input(const std::vector<ReservationsListed::Item>& reservations);
 /// The input with all DaemonSets.
