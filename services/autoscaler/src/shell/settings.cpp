@@ -51,7 +51,7 @@ Options engine_options(const Settings& settings) {
   out.node_price = settings.cluster.node_price;
   apply(settings.groups, out);
   out.checkpoint_interval = settings.checkpoint_interval;
-  out.replicas.exact_schedules = settings.replicas.exact_schedules;
+  out.replicas.exact_rules = settings.replicas.exact_rules;
   out.provider = settings.cluster.driver != Driver::kNone;
   constexpr std::size_t kAlternatives = 19;  // EC2 suggests at least ten types for a spot request
   if (settings.cluster.driver == Driver::kEc2) out.alternatives = kAlternatives;
@@ -104,8 +104,8 @@ const settings::Table<Settings>& settings_table() {
           {"prometheus", url("the URL of a Prometheus"), at(replicas, &ReplicaSettings::prometheus),
            "Source of the Pods, Object and External metrics of HorizontalPodAutoscalers, instead of the metrics APIs."},
           {"replica-rules", choice<bool>({{"exact", true}, {"compatible", false}}, "exact, or compatible with KEDA"),
-           at(replicas, &ReplicaSettings::exact_schedules),
-           "Cron triggers of workloads that Quartermaster scales: their replicas exactly, or within the tolerance."},
+           at(replicas, &ReplicaSettings::exact_rules),
+           "Workloads that Quartermaster scales: replicas of cron triggers exactly and a sync at each shorter pollingInterval, or as KEDA."},
           {"metrics-api-port", integer(0, 65535, "as port"), at(replicas, &ReplicaSettings::metrics_api_port),
            "Port on which custom and external metrics are served with the certificate of the process; 0: none."},
           {"metrics-api-ca", path(), at(replicas, &ReplicaSettings::metrics_api_ca),

@@ -121,7 +121,7 @@ TEST(ReplicaCases, AStrictTargetIsScaledByItsOldestScaler) {
 TEST(ReplicaCases, AScheduleAppliesWithoutToleranceUnlessTheOriginalsRulesAreChosen) {
   for (const bool exact : {true, false}) {
     Options options;
-    options.replicas.exact_schedules = exact;
+    options.replicas.exact_rules = exact;
     ReplicaRig rig(options);
     const auto id = rig.scaled_object("cron", kCron);
     rig.sample.replicas = rig.sample.status_replicas = 45;

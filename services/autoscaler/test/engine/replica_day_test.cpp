@@ -1,10 +1,12 @@
 // Replicas over hours of virtual time: several scalers of one target, steps of an autoscaler with slow policies, and
 // what windows save.
+#include "qm/autoscaler/replicas/scaler.hpp"
 #include "test/engine/replica_rig.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <random>
 
 namespace qm::autoscaler::testing {
@@ -240,6 +242,94 @@ TEST(ReplicaDay, AQueueSignalLowersTheWaitOfABurst) {
   const int by_queue = wait_in_bursts(true), by_utilization = wait_in_bursts(false);
   EXPECT_LT(by_queue, by_utilization) << by_queue << " and " << by_utilization << " s";
   EXPECT_GT(by_queue, 0);
+}
+
+/// A gauge that is read every so often.
+struct Gauge {
+  Duration every{}, phase{};
+  [[nodiscard]] Duration last(Duration at) const { return at - ((at - phase) % every + every) % every; }
+};
+
+/// From a step of the load to the change of the replicas, where the target is sampled once a period. `measure` sets the
+/// readings at a time after the step, or before it if negative.
+Duration reaction(ReplicaRig& rig, Duration period, Duration step, const std::function<void(Duration)>& measure) {
+  constexpr Duration kTick = std::chrono::milliseconds(100);
+  rig.scales.clear();
+  rig.obedient = false;
+  Duration sampled{};
+  for (Duration at = kTick; at < step + minutes(3); at += kTick) {
+    rig.script.advance(kTick);
+    if (at < sampled + period) {
+      rig.step({});  // wakes for what is due
+    } else {
+      sampled = at;
+      measure(at - step);
+      rig.sample.at = rig.script.now();
+      rig.step({rig.sample});
+    }
+    if (!rig.scales.empty()) return at - step;
+  }
+  ADD_FAILURE() << "no change of the replicas";
+  return minutes(3);
+}
+
+/// Of an autoscaler: DCGM updates the utilization each ten seconds, Prometheus scrapes it.
+Duration reaction_by_metric(Duration scrape, std::mt19937& random) {
+  const auto phase = [&](Duration every) {
+    return Duration(std::uniform_int_distribution<std::int64_t>(0, every.count())(random));
+  };
+  const Gauge dcgm{seconds(10), phase(seconds(10))}, scraped{scrape, phase(scrape)};
+  ReplicaRig rig;
+  const auto id = rig.hpa("llm", utilization_spec(2, 20, ""));
+  rig.sample.replicas = rig.sample.status_replicas = 4;
+  pods(rig, id, 70);
+  rig.take_over();
+  return reaction(rig, seconds(15), minutes(1) + phase(seconds(30)),
+                  [&](Duration since) { pods(rig, id, dcgm.last(scraped.last(since)) < Duration::zero() ? 70 : 98); });
+}
+
+/// Of a ScaledObject whose trigger is the length of a queue, from so many replicas.
+Duration reaction_by_queue(std::int32_t replicas, const std::string& interval, Options options, std::mt19937& random) {
+  ReplicaRig rig(std::move(options));
+  const auto id = rig.scaled_object("queue", interval + kQueueOf10);
+  rig.sample.replicas = rig.sample.status_replicas = replicas;
+  rig.reading(id, "work", replicas::QueueReading{replicas * 10, 0, 0});
+  rig.take_over();
+  const auto* read = rig.script.engine().tables().replicas.scalers.find(id);
+  const auto period = std::min<Duration>(seconds(15), replicas::Scaler::read_object(read->manifest)->polling());
+  const Duration step = minutes(1) + Duration(std::uniform_int_distribution<std::int64_t>(0, 30'000'000)(random));
+  return reaction(rig, period, step, [&](Duration since) {
+    rig.reading(id, "work", replicas::QueueReading{(since < Duration::zero() ? replicas : 2 * replicas) * 10, 0, 0});
+  });
+}
+
+Duration longest(const std::function<Duration(std::mt19937&)>& once) {
+  std::mt19937 random(224);
+  Duration out{};
+  for (int i = 0; i < 100; ++i) out = std::max(out, once(random));
+  return out;
+}
+double in_seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+// S-224
+TEST(ReplicaDay, ReactsToALoadStepIn30SecondsByMetricsAndIn2ByAQueue) {
+  const auto by_metric = longest([](auto& random) { return reaction_by_metric(seconds(5), random); });
+  const auto slow_scrape = longest([](auto& random) { return reaction_by_metric(seconds(10), random); });
+  const auto by_queue =
+      longest([](auto& random) { return reaction_by_queue(4, R"("pollingInterval": 1, )", {}, random); });
+  Options compatible;
+  compatible.replicas.exact_rules = false;
+  const auto as_keda =
+      longest([&](auto& random) { return reaction_by_queue(4, R"("pollingInterval": 1, )", compatible, random); });
+  std::printf(
+      "longest of 100 reactions: %.1f s by DCGM each 10 s and a scrape each 5 s (%.1f s each 10 s), %.1f s by a queue "
+      "polled each second (%.1f s as KEDA)\n",
+      in_seconds(by_metric), in_seconds(slow_scrape), in_seconds(by_queue), in_seconds(as_keda));
+  EXPECT_LE(by_metric, seconds(30));
+  EXPECT_GT(by_metric, seconds(20)) << "or the phases do not differ";
+  EXPECT_LE(slow_scrape, seconds(35));
+  EXPECT_LE(by_queue, seconds(2));
+  EXPECT_GT(as_keda, seconds(10)) << "an autoscaler of KEDA syncs each 15 s";
 }
 
 }  // namespace replica_day_test

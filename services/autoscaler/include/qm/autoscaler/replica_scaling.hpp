@@ -171,7 +171,7 @@ struct ReplicaOptions {
   Duration sync = std::chrono::seconds(15);         ///< between syncs of an autoscaler
   Duration retry_switch = std::chrono::minutes(1);  ///< a suspension that is not observed is requested again
   replicas::ControllerOptions controller;           ///< as kube-controller-manager is configured
-  bool exact_schedules = true;                      ///< of targets that this autoscaler scales
+  bool exact_rules = true;                          ///< of targets that this autoscaler scales
   std::function<void(const ScalerId&)> probe;       ///< called before each evaluation, to test faults; may throw
 };
 

@@ -10,7 +10,7 @@ namespace qm::autoscaler {
 /// Settings about replicas of workloads.
 struct ReplicaSettings {
   std::string prometheus;             ///< URL; empty = the metrics APIs of the cluster
-  bool exact_schedules = true;        ///< replica-rules=exact
+  bool exact_rules = true;            ///< replica-rules=exact
   std::int64_t metrics_api_port = 0;  ///< 0 = the metrics APIs are not served
   std::string metrics_api_ca;         ///< file
 };

@@ -175,7 +175,7 @@ void ReplicaScaling::evaluate_one(const ScalerId& id, const TargetRow& target, b
     if (state_.options.replicas.probe) state_.options.replicas.probe(id);
     scalers_.evaluate(
         *scalers_.read(id, *tables_.scalers.find(id)),
-        {target, row_or_default(tables_.readings, id), state_.now, scales && state_.options.replicas.exact_schedules},
+        {target, row_or_default(tables_.readings, id), state_.now, scales && state_.options.replicas.exact_rules},
         history, decision);
   } catch (const std::exception& fault) {
     history = row_or_default(tables_.histories, id);

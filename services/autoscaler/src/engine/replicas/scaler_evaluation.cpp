@@ -77,7 +77,7 @@ void ScalerEvaluation::evaluate_hpa(const replicas::Scaler& scaler, const Sample
 }
 
 // The scale loop first: it activates and deactivates. Where it changes nothing, the sync of the autoscaler counts, or
-// the result of the last one.
+// the result of the last one. By exact rules a trigger that is polled more often than autoscalers sync is synced as often.
 void ScalerEvaluation::evaluate_object(const replicas::Scaler& scaler, const Sample& sample, HistoryRow& history,
                                        DecisionRow& decision) const {
   const auto& object = *scaler.object();
@@ -90,7 +90,8 @@ void ScalerEvaluation::evaluate_object(const replicas::Scaler& scaler, const Sam
                                           sample.readings.triggers,
                                           sample.readings.metrics.resource};
   const bool polls = !history.polled || *history.polled + scaler.polling() <= sample.now;
-  const bool syncs = !history.synced || *history.synced + options_.sync <= sample.now;
+  const bool sooner = sample.exact_rules && polls && scaler.polling() < options_.sync;
+  const bool syncs = sooner || !history.synced || *history.synced + options_.sync <= sample.now;
   decision.upper = scaler.max();
   if (annotations.paused) {
     history.polled = history.synced = sample.now;
@@ -117,7 +118,7 @@ void ScalerEvaluation::evaluate_object(const replicas::Scaler& scaler, const Sam
   if (syncs) history.synced = sample.now;
   if (!syncs || changed || current == 0) return;
   auto options = options_.controller;
-  options.exact_schedules = sample.exact_schedules;
+  options.exact_schedules = sample.exact_rules;
   const auto result = replicas::sync(object, annotations, options, seen, history.state);
   decision.wanted = result.hpa.desired;
   decision.rule = replicas::name_of(result.hpa.rule);

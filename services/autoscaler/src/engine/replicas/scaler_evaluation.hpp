@@ -27,7 +27,7 @@ class ScalerEvaluation {
     const TargetRow& target;
     const ReadingsRow& readings;
     Instant now{};
-    bool exact_schedules = false;
+    bool exact_rules = false;
   };
   /// Whether a sync or a poll is due.
   [[nodiscard]] bool due(const replicas::Scaler& scaler, const HistoryRow& history, Instant now) const;
