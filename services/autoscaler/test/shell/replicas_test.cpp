@@ -130,6 +130,20 @@ TEST(ReplicaScalers, ARowHasWhatItsUserWroteAndNoStatus) {
   EXPECT_TRUE(by_pods.pods);
 }
 
+// S-224
+TEST(ReplicaScalers, ATargetIsSampledAtTheShorterPollingInterval) {
+  const auto period = [](const char* interval) {
+    const Json object = json(fmt::format(
+        R"({{"apiVersion":"keda.sh/v1alpha1","kind":"ScaledObject","metadata":{{"name":"q","namespace":"team","uid":"u"}},
+        "spec":{{"scaleTargetRef":{{"name":"web"}},{}"triggers":[{{"type":"aws-sqs-queue","metadata":{{
+        "queueURL":"https://sqs/1/work","awsRegion":"us-west-2","queueLength":"10"}}}}]}}}})",
+        interval));
+    return watched_scaler({ScalerKind::kScaledObject, "team", "q"}, object).period;
+  };
+  EXPECT_EQ(period(R"("pollingInterval":1,)"), std::chrono::seconds(1));
+  EXPECT_EQ(period(R"("pollingInterval":60,)"), std::chrono::seconds(15));
+}
+
 TEST(ReplicaScalers, PodsHaveReadinessAndRequests) {
   const auto pod = replica_pod(json(R"({"metadata":{"name":"p","deletionTimestamp":"2026-11-01T00:00:00Z"},
     "spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"250m","memory":"1Gi"}}}],
@@ -280,7 +294,8 @@ TEST(ReplicaMetricsApi, GpuUtilizationIsServedWithoutAnAdapter) {
   ASSERT_TRUE(served.start());
   http::Client caller("http://127.0.0.1:" + std::to_string(served.port()));
   http::Request request;
-  request.target = "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/%2A/gpu_utilization?labelSelector=app%3Dweb";
+  request.target =
+      "/apis/custom.metrics.k8s.io/v1beta2/namespaces/team/pods/%2A/gpu_utilization?labelSelector=app%3Dweb";
   Result<http::Response> response = fail(Code::kUnavailable, "not asked yet");
   ASSERT_TRUE(qm::testing::wait_until([&] {
     response = caller.send(request);
