@@ -30,6 +30,9 @@ enum Field : std::uint8_t {
   kEnergy,
   kXid,
   kRecoveryAction,
+  kDoubleBitErrors,
+  kClocksEventReasons,
+  kFan,
   kFields,
 };
 using Values = std::array<double, kFields>;
@@ -65,6 +68,11 @@ constexpr Name kNames[] = {
     {"dcgm_xid_errors", kXid},
     {"DCGM_FI_DEV_GET_GPU_RECOVERY_ACTION", kRecoveryAction},
     {"DCGM_FI_DEV_GPU_RECOVERY_ACTION", kRecoveryAction},
+    {"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", kDoubleBitErrors},
+    {"dcgm_ecc_dbe_volatile_total", kDoubleBitErrors},
+    {"DCGM_FI_DEV_CLOCKS_EVENT_REASONS", kClocksEventReasons},
+    {"DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", kClocksEventReasons},
+    {"DCGM_FI_DEV_FAN_SPEED", kFan},
 };
 
 std::optional<Field> field_of(std::string_view name) {
@@ -362,6 +370,9 @@ DcgmPage parse_dcgm_page(std::string_view text) {
     out.energy_mj = most(device.parts, kEnergy);
     out.xid = most(device.parts, kXid);
     out.recovery_action = most(device.parts, kRecoveryAction);
+    out.double_bit_errors = most(device.parts, kDoubleBitErrors);
+    out.clocks_event_reasons = most(device.parts, kClocksEventReasons);
+    out.fan_percent = most(device.parts, kFan);
     const auto shares = shares_of(device.parts, slices);
     for (const auto& [instance, holder] : device.holders) {
       out.holders.push_back(holder);

@@ -28,7 +28,11 @@ struct DeviceReading {
   double temperature_c = kNone, power_watts = kNone, energy_mj = kNone;
   double xid = kNone;              ///< the last code, 0 = none so far
   double recovery_action = kNone;  ///< requested by the driver, DCGM's field 1523; not in the exporter's default list
-  std::vector<Holder> holders;     ///< pods in the labels of this GPU; sorted, once for each instance held
+  // Not in the exporter's default list either.
+  double double_bit_errors = kNone;     ///< uncorrectable ECC errors since the last reset of the GPU
+  double clocks_event_reasons = kNone;  ///< bits of NVML
+  double fan_percent = kNone;           ///< a passively cooled GPU has none
+  std::vector<Holder> holders;          ///< pods in the labels of this GPU; sorted, once for each instance held
 };
 
 struct DcgmPage {

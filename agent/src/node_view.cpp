@@ -45,6 +45,10 @@ void fill(pb::GpuSample& out, const DeviceReading& d, const std::vector<DeviceRe
   out.set_sm_active(known(d.sm_active, S::kSmActiveFieldNumber) ? d.sm_active : -1);
   if (known(d.energy_mj, S::kEnergyMjFieldNumber)) out.set_energy_mj(static_cast<std::int64_t>(d.energy_mj));
   if (known(d.xid, S::kXidFieldNumber)) out.set_xid(static_cast<std::int32_t>(d.xid));
+  if (!std::isnan(d.double_bit_errors)) out.set_double_bit_errors(static_cast<std::int64_t>(d.double_bit_errors));
+  if (!std::isnan(d.clocks_event_reasons))
+    out.set_clocks_event_reasons(static_cast<std::int64_t>(d.clocks_event_reasons));
+  if (!std::isnan(d.fan_percent)) out.set_fan_percent(d.fan_percent);
   out.set_model(d.model);
   // The board's values belong to a pod only if it is the sole holder.
   if (holders.size() == 1) {

@@ -185,6 +185,8 @@ TEST(DcgmSamples, ExtendedCounters) {
   EXPECT_EQ(page->samples, 562U);
   EXPECT_EQ(page->bad_lines, 0U);
   EXPECT_FALSE(std::isnan(page->devices[0].sm_active));
+  EXPECT_FALSE(std::isnan(page->devices[0].double_bit_errors));
+  EXPECT_FALSE(std::isnan(page->devices[0].clocks_event_reasons));
 }
 
 /// `noise`: the fraction by which power may differ; `mig`: the GPUs with instances, which 1.x did not support.
@@ -248,6 +250,26 @@ TEST(DcgmSamples, HostilePageKeepsWhatIsGood) {
     if (!std::isnan(device.utilization)) utilization[device.index] = device.utilization;
   }
   EXPECT_EQ(utilization, (std::map<int, double>{{0, 0.06}, {1, 0.07}, {4, 0.1}}));
+}
+
+// S-496: the fields of the alerts on hardware faults.
+TEST(DcgmSamples, FaultsOfTheHardware) {
+  expect_own_page("faults.prom");
+  const auto page = own_page("faults.prom");
+  ASSERT_THAT(page.devices, SizeIs(4));
+  const double ecc[] = {2, 0, 0, 0}, reasons[] = {1, 0x48, 0, 4}, fan[] = {30, 100, 0};
+  for (std::size_t i = 0; i < 4; ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(page.devices[i].double_bit_errors, ecc[i]);
+    EXPECT_EQ(page.devices[i].clocks_event_reasons, reasons[i]);
+  }
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(page.devices[i].fan_percent, fan[i]) << i;
+  EXPECT_TRUE(std::isnan(page.devices[3].fan_percent)) << "it is cooled passively";
+  const auto older =
+      parse_dcgm_page("dcgm_ecc_dbe_volatile_total{gpu=\"0\"} 3\nDCGM_FI_DEV_CLOCK_THROTTLE_REASONS{gpu=\"0\"} 8\n");
+  ASSERT_THAT(older.devices, SizeIs(1));
+  EXPECT_EQ(older.devices[0].double_bit_errors, 3);
+  EXPECT_EQ(older.devices[0].clocks_event_reasons, 8);
 }
 
 TEST(DcgmSamples, CapturedShapes) {

@@ -58,6 +58,21 @@ TEST_F(NodeViewTest, FrameHasEveryGpuWithAValue) {
   EXPECT_EQ(frame.gpus(1).pod(), "");
 }
 
+// S-496: the samples carry the values of the alerts on hardware faults.
+TEST_F(NodeViewTest, FaultsOfTheHardwareAreInTheSamples) {
+  const auto frame = look(qm::testing::read_file(qm::testing::data_dir() + "/telemetry/faults.prom"));
+  ASSERT_EQ(frame.gpus_size(), 4);
+  EXPECT_EQ(frame.gpus(0).double_bit_errors(), 2);
+  EXPECT_EQ(frame.gpus(1).clocks_event_reasons(), 0x48);
+  EXPECT_TRUE(frame.gpus(2).has_fan_percent());
+  EXPECT_EQ(frame.gpus(2).fan_percent(), 0);
+  EXPECT_EQ(frame.gpus(1).fan_percent(), 100);
+  EXPECT_FALSE(frame.gpus(3).has_fan_percent()) << "it is cooled passively";
+  const auto plain = look(page_of("job-0", 40)).gpus(0);
+  EXPECT_FALSE(plain.has_double_bit_errors() || plain.has_clocks_event_reasons() || plain.has_fan_percent())
+      << "most exporters do not list them";
+}
+
 TEST_F(NodeViewTest, WhatThePageDoesNotGiveIsMissingAndNoZero) {
   using S = pb::GpuSample;
   const std::map<int, std::string> families = {{S::kFbUsedBytesFieldNumber, "DCGM_FI_DEV_FB_USED"},

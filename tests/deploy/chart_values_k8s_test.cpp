@@ -15,12 +15,15 @@ class ChartValues : public ::testing::Test {
   void SetUp() override {
     if (setting("QM_HELM").empty()) GTEST_SKIP() << "QM_HELM is not set: run ./qm peers helm";
   }
-  std::vector<Json> rendered(const std::vector<std::string>& values) {
+  static Ran helm_with(const std::vector<std::string>& values) {
     const auto chart = source("deploy/helm/quartermaster");
     std::vector<std::string> args{setting("QM_HELM"),       "template",       "qm",    chart, "-f",
                                   chart + "/ci/trial.yaml", "--kube-version", "1.36.0"};
     for (const auto& value : values) args.insert(args.end(), {"--set", value});
-    const Ran ran = run(std::move(args));
+    return run(std::move(args));
+  }
+  std::vector<Json> rendered(const std::vector<std::string>& values) {
+    const Ran ran = helm_with(values);
     EXPECT_EQ(ran.code, 0) << ran.output;
     const std::string file = folder_.path() + "/rendered.yaml";
     // Helm's notes about symbolic links in the chart precede the first document.
@@ -53,6 +56,47 @@ class ChartValues : public ::testing::Test {
 bool has_argument(const Json& pod, const char* argument) {
   const auto& args = pod.path("spec.containers").items().at(0)["args"].items();
   return std::ranges::any_of(args, [&](const Json& one) { return one.string() == argument; });
+}
+
+// S-495: with receivers, each severity of the rules has a route to its own.
+TEST_F(ChartValues, AlertsAreRoutedBySeverity) {
+  const std::string critical = "monitoring.receivers.critical.pagerdutyConfigs[0].routingKey.name=pager",
+                    warning = "monitoring.receivers.warning.slackConfigs[0].channel=gpus";
+  const auto documents = rendered({"monitoring.rules=true", "monitoring.labels.release=prometheus", critical, warning});
+  const auto of_kind = [&](const char* kind) {
+    const auto found = std::ranges::find_if(documents, [&](const Json& one) { return one["kind"].string() == kind; });
+    return found == documents.end() ? Json() : *found;
+  };
+  std::set<std::string> severities, routed, receivers;
+  const Json rules = of_kind("PrometheusRule"), config = of_kind("AlertmanagerConfig");
+  for (const Json& group : rules["spec"]["groups"].items()) {
+    for (const Json& rule : group["rules"].items()) severities.insert(rule["labels"]["severity"].string());
+  }
+  EXPECT_EQ(severities, (std::set<std::string>{"critical", "warning"}));
+  EXPECT_EQ(kube::label(config, "release"), "prometheus");
+  for (const Json& receiver : config["spec"]["receivers"].items()) {
+    const std::string& name = receiver["name"].string();
+    receivers.insert(name);
+    EXPECT_EQ(receiver[name == "critical" ? "pagerdutyConfigs" : "slackConfigs"].size(), 1U) << name;
+  }
+  for (const Json& route : config["spec"]["route"]["routes"].items()) {
+    ASSERT_EQ(route["matchers"].size(), 1U);
+    const Json& matcher = route["matchers"].at(0);
+    EXPECT_EQ(matcher["name"].string(), "severity");
+    EXPECT_EQ(matcher["value"].string(), route["receiver"].string());
+    EXPECT_TRUE(receivers.contains(route["receiver"].string())) << route.dump();
+    routed.insert(matcher["value"].string());
+  }
+  EXPECT_EQ(routed, severities);
+
+  const std::string other = "monitoring.receivers.page.webhookConfigs[0].url=http://pager";
+  for (const auto& [values, answer] :
+       {std::pair(std::vector{critical}, "monitoring.receivers has no receiver of severity warning"),
+        {std::vector{critical, warning, other}, "monitoring.receivers.page: no alert has this severity"}}) {
+    const Ran ran = helm_with(values);
+    EXPECT_NE(ran.code, 0);
+    EXPECT_NE(ran.output.find(answer), std::string::npos) << ran.output;
+  }
 }
 
 // Orders to save by files and signals need the volumes and the processes of pods.

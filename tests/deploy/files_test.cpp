@@ -55,6 +55,38 @@ TEST(Alerts, EachHasARunbookASeverityAndACaseThatFires) {
   }
 }
 
+/// The receiver of an alert with this severity: the first route that matches it, else the one above.
+std::string receiver_of(const Json& route, const std::string& severity) {
+  for (const Json& child : route["routes"].items()) {
+    bool matches = true;
+    for (const Json& matcher : child["matchers"].items())
+      matches = matches && matcher.string() == "severity=\"" + severity + "\"";
+    if (matches) return child["receiver"].string();
+  }
+  return route["receiver"].string();
+}
+
+// S-495: every alert has a runbook, and a route by its severity to a receiver of its own.
+TEST(Alerts, EachSeverityHasARouteToAReceiver) {
+  const auto loaded = objects_of(source("deploy/compose/alertmanager.yml"));
+  ASSERT_EQ(loaded.size(), 1U);
+  const Json& config = loaded[0].document.content;
+  std::set<std::string> receivers;
+  for (const Json& receiver : config["receivers"].items()) receivers.insert(receiver["name"].string());
+  const std::string rest = receiver_of(config["route"], "none of the rules");
+  EXPECT_TRUE(receivers.contains(rest)) << rest;
+  std::map<std::string, std::string> routes;
+  for (const Json& alert : alerts()) {
+    SCOPED_TRACE(alert["alert"].string());
+    const std::string& severity = alert["labels"]["severity"].string();
+    const std::string receiver = routes[severity] = receiver_of(config["route"], severity);
+    EXPECT_TRUE(receivers.contains(receiver)) << severity << " is routed to " << receiver << ", which is not defined";
+    EXPECT_NE(receiver, rest) << severity << " has no route";
+  }
+  EXPECT_EQ(routes.size(), 2U);
+  EXPECT_NE(routes["critical"], routes["warning"]);
+}
+
 // Two rules with one name are one alert in Alertmanager and in the runbook.
 TEST(Alerts, HaveNamesOfTheirOwn) {
   std::set<std::string> names, groups;
@@ -81,12 +113,14 @@ TEST(Alerts, UseMetricsThatTheServicesExport) {
   std::set<std::string> used;
   for (const Json& alert : alerts()) {
     const std::string& text = alert["expr"].string();
-    for (std::size_t at = 0; (at = text.find("qm_", at)) != std::string::npos;) {
-      const auto end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", at);
-      std::string name = text.substr(at, end - at);
-      if (name.ends_with("_count")) name.resize(name.size() - 6);  // of a histogram
-      used.insert(name);
-      at = std::min(end, text.size());
+    for (const char* prefix : {"qm_", "DCGM_"}) {
+      for (std::size_t at = 0; (at = text.find(prefix, at)) != std::string::npos;) {
+        const auto end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", at);
+        std::string name = text.substr(at, end - at);
+        if (name.ends_with("_count")) name.resize(name.size() - 6);  // of a histogram
+        used.insert(name);
+        at = std::min(end, text.size());
+      }
     }
   }
   EXPECT_GE(used.size(), 10u);
@@ -94,6 +128,23 @@ TEST(Alerts, UseMetricsThatTheServicesExport) {
     // The gauges of the service host are in a list, each with its full name.
     EXPECT_NE(code.find('"' + name + '"'), std::string::npos) << name << " is exported by no service";
   }
+}
+
+// S-496: Prometheus evaluates a group once a minute by default, which would add to the time of a scrape.
+TEST(Alerts, ThoseOfGpusAreEvaluatedAsOftenAsTheyAreScraped) {
+  const auto values = objects_of(source("deploy/helm/quartermaster/values.yaml"));
+  ASSERT_EQ(values.size(), 1U);
+  std::size_t alerts = 0;
+  for (const auto& object : objects_of(source("deploy/prometheus/rules.yaml"))) {
+    for (const Json& group : object.document.content["groups"].items()) {
+      for (const Json& rule : group["rules"].items()) {
+        if (rule["expr"].string().find("DCGM_") == std::string::npos) continue;
+        EXPECT_EQ(group["interval"], values[0].document.content["monitoring"]["interval"]) << rule["alert"].string();
+        ++alerts;
+      }
+    }
+  }
+  EXPECT_GE(alerts, 3U);
 }
 
 TEST(Alerts, Fire) {

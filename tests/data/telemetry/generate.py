@@ -311,9 +311,28 @@ def shapes(rows):
     page.write(rows, newline="\r\n")
 
 
+def faults(rows):
+    """One fault on each of three GPUs with fans, and a passively cooled GPU, whose fan speed is a blank."""
+    page = Page("faults.prom", "an ECC fault, a thermal slowdown, a fan that stands still, and a GPU at its power cap")
+    models = ["NVIDIA RTX 6000 Ada Generation"] * 3 + ["NVIDIA L40S"]
+    for name, help_text, kind, values in (
+            ("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", "gauge", (48, 92, 79, 66)),
+            ("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", "gauge", (0, 97, 88, 99)),
+            ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "Clocks event reasons bitmask.", "gauge", (1, 0x48, 0, 4)),
+            ("DCGM_FI_DEV_FAN_SPEED", "Fan speed for the device in percent 0-100.", "gauge", (30, 100, 0, None)),
+            ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "Total number of double-bit volatile ECC errors.", "counter", (2, 0, 0, 0))):
+        page.family(name, help_text, kind)
+        for gpu, value in enumerate(values):
+            page.sample(f'{name}{{gpu="{gpu}",UUID="GPU-f{gpu}",modelName="{models[gpu]}",Hostname="studio-3"}} '
+                        f'{9223372036854775794 if value is None else value}', blank=value is None)
+    for gpu, (temperature, busy) in enumerate(((48, 0), (92, 97), (79, 88), (66, 99))):
+        page.expect(gpu, f"GPU-f{gpu}", models[gpu], utilization=f"{busy / 100:.2f}", temperature_c=temperature, holders="")
+    page.write(rows)
+
+
 def main():
     rows = [["page", "gpu", "uuid", "model", "samples", "blanks", "bad_lines"] + VALUES]
-    for page in (now, health, newer, oldest, sliced, hostile, shapes):
+    for page in (now, health, newer, oldest, sliced, hostile, shapes, faults):
         page(rows)
     with open(os.path.join(HERE, "expected.csv"), "w", newline="") as out:
         csv.writer(out, lineterminator="\n").writerows(rows)

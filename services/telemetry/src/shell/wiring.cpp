@@ -32,6 +32,11 @@ std::vector<Family> dcgm(Samples& samples) {
                              family("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C)."),
                              family("DCGM_FI_DEV_POWER_USAGE", "Power draw (in W)."),
                              family("DCGM_FI_DEV_XID_ERRORS", "Value of the last XID error encountered.")};
+  // Values that a GPU or an exporter may not have.
+  Family double_bit{
+      "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "Total number of double-bit volatile ECC errors.", Family::Kind::kCounter, {}};
+  Family reasons = family("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "Clocks event reasons bitmask.");
+  Family fan = family("DCGM_FI_DEV_FAN_SPEED", "Fan speed for the device in percent 0-100.");
   constexpr double kMib = 1 << 20;
   for (const auto& r : samples.readings()) {
     const auto& s = r.sample();
@@ -52,7 +57,11 @@ std::vector<Family> dcgm(Samples& samples) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (wire::has_value(s, values[i].first)) out[i].series.push_back({labels, values[i].second});
     }
+    if (s.has_double_bit_errors()) double_bit.series.push_back({labels, static_cast<double>(s.double_bit_errors())});
+    if (s.has_clocks_event_reasons()) reasons.series.push_back({labels, static_cast<double>(s.clocks_event_reasons())});
+    if (s.has_fan_percent()) fan.series.push_back({labels, s.fan_percent()});
   }
+  out.insert(out.end(), {std::move(double_bit), std::move(reasons), std::move(fan)});
   // Many dashboards use the names of the exporter's first generation.
   const char* const first_names[] = {"dcgm_gpu_utilization", "dcgm_fb_used", "dcgm_fb_free", "dcgm_gpu_temp",
                                      "dcgm_power_usage"};

@@ -99,6 +99,27 @@ TEST(Metrics, BothFamiliesOfNamesHaveEqualValues) {
   }
 }
 
+// S-496: the counters of hardware faults, of GPUs and exporters that have them.
+TEST(Metrics, FaultCountersAreExportedWhereTheyAreKnown) {
+  LittleService service;
+  auto faulty = sample(0, 0.75, "p"), plain = sample(1, 0.5);
+  faulty.set_double_bit_errors(2);
+  faulty.set_clocks_event_reasons(0x48);
+  faulty.set_fan_percent(0);
+  service.samples.take(frame("a", 1, 1, {faulty, plain}));
+  const auto text = service.registry.text();
+  const std::string labels =
+      R"({gpu="0",UUID="GPU-0",modelName="NVIDIA H100 80GB HBM3",Hostname="a",container="main",namespace="team",pod="p"})";
+  for (const std::string& line :
+       {"# TYPE DCGM_FI_DEV_ECC_DBE_VOL_TOTAL counter\nDCGM_FI_DEV_ECC_DBE_VOL_TOTAL" + labels + " 2\n",
+        "# TYPE DCGM_FI_DEV_CLOCKS_EVENT_REASONS gauge\nDCGM_FI_DEV_CLOCKS_EVENT_REASONS" + labels + " 72\n",
+        "# TYPE DCGM_FI_DEV_FAN_SPEED gauge\nDCGM_FI_DEV_FAN_SPEED" + labels + " 0\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "is not in\n" << text;
+  for (const char* name :
+       {"DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_FAN_SPEED"})
+    EXPECT_EQ(text.find(std::string(name) + "{gpu=\"1\""), std::string::npos) << "zero would be a value";
+}
+
 TEST(Metrics, AValueThatIsMissingHasNoSeries) {
   LittleService service;
   auto partly = sample(0, 0.75, "p");

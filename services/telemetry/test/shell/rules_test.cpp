@@ -13,7 +13,8 @@ namespace rules_test {
 using qm::testing::firing;
 using qm::testing::RuleCase;
 
-class Rules : public ::testing::TestWithParam<qm::testing::Manifests> {
+/// The series that telemetry exports for four GPUs.
+class Exported : public ::testing::Test {
  protected:
   void SetUp() override {
     if (qm::testing::promtool().empty()) GTEST_SKIP() << qm::testing::kNoPromtool;
@@ -23,6 +24,9 @@ class Rules : public ::testing::TestWithParam<qm::testing::Manifests> {
       gpus.back().set_fb_used_bytes(3 << 20);
       gpus.back().set_fb_free_bytes(5 << 20);
       gpus.back().set_temperature_c(61);
+      gpus.back().set_double_bit_errors(0);
+      gpus.back().set_clocks_event_reasons(0);
+      gpus.back().set_fan_percent(40);
     }
     service_.samples.take(frame("a", 1, 1, gpus));
     page_ = service_.registry.text();
@@ -33,15 +37,18 @@ class Rules : public ::testing::TestWithParam<qm::testing::Manifests> {
     EXPECT_NE(found, "") << metric << " is not exported";
     return found;
   }
+  LittleService service_;
+  std::string page_;
+};
+
+class Rules : public Exported, public ::testing::WithParamInterface<qm::testing::Manifests> {
+ protected:
   std::string tried(const std::string& of_reference, const std::vector<RuleCase>& cases) {
     const auto file = GetParam().dir + GetParam().pick("prometheusrule-fleet.yaml", of_reference.c_str());
     const auto loaded = config::load_path(file);
     EXPECT_EQ(loaded.objects.size(), 1U);
     return qm::testing::try_rules(loaded.objects.at(0).document.content["spec"].dump(), cases);
   }
-
-  LittleService service_;
-  std::string page_;
 };
 
 // S-326: used memory that grows while little is free fires after ten minutes; a flat 60 % does not.
@@ -106,6 +113,56 @@ TEST_P(Rules, UtilizationByAppIsTheMeanOverItsGpus) {
 }
 
 QM_FOR_EACH_MANIFESTS(Rules);
+
+/// The alerts that the chart ships, on faults that appear in the scrape at 5m.
+class ShippedRules : public Exported {
+ protected:
+  static std::string tried(const std::vector<RuleCase>& cases) {
+    return qm::testing::try_rules(
+        qm::testing::read_file(qm::testing::data_dir() + "/../../deploy/prometheus/rules.yaml"), cases);
+  }
+};
+constexpr const char* kScrape = "5m30s";           ///< one scrape after the fault
+constexpr const char* kScrapeAndMinute = "6m30s";  ///< and the minute of `for`
+
+// S-496: an uncorrectable ECC error, throttling and a fan that stands still each alert within a scrape and `for`.
+TEST_F(ShippedRules, EccErrorsFireWithinAScrape) {
+  const auto alert = firing("QuartermasterGpuEccErrors"), errors = series("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL");
+  EXPECT_EQ(tried({{"one", {{errors, "0x9 1x40"}}, alert, {{"4m30s", 0}, {kScrape, 1}}},
+                   {"none", {{errors, "0x60"}}, alert, {{kScrape, 0}, {"20m", 0}}},
+                   {"until the reset", {{errors, "0x9 1x9 0x40"}}, alert, {{kScrape, 1}, {"11m", 0}}}}),
+            "");
+}
+
+TEST_F(ShippedRules, ThrottlingFiresWithinAScrapeAndItsMinute) {
+  const auto alert = firing("QuartermasterGpuThrottled"), reasons = series("DCGM_FI_DEV_CLOCKS_EVENT_REASONS");
+  std::vector<RuleCase> cases;
+  // Hardware slowdown, software and hardware thermal slowdown, power brake; alone and with the power cap.
+  for (const int bit : {0x8, 0x20, 0x40, 0x80}) {
+    for (const int with : {0, 4}) {
+      cases.push_back({fmt::format("reason {}", bit | with),
+                       {{reasons, fmt::format("{}x9 {}x40", with, bit | with)}},
+                       alert,
+                       {{"5m", 0}, {kScrapeAndMinute, 1}}});
+    }
+  }
+  // Idle, application clocks, power cap, sync boost, display: no fault.
+  for (const int bit : {0x1, 0x2, 0x4, 0x10, 0x100})
+    cases.push_back({fmt::format("reason {}", bit), {{reasons, fmt::format("{}x60", bit)}}, alert, {{"20m", 0}}});
+  cases.push_back({"a moment", {{reasons, "0x9 64 0x40"}}, alert, {{kScrape, 0}, {kScrapeAndMinute, 0}}});
+  EXPECT_EQ(tried(cases), "");
+}
+
+TEST_F(ShippedRules, AFanThatStandsStillFiresWithinAScrapeAndItsMinute) {
+  const auto alert = firing("QuartermasterGpuFanStopped"), fan = series("DCGM_FI_DEV_FAN_SPEED"),
+             degrees = series("DCGM_FI_DEV_GPU_TEMP");
+  EXPECT_EQ(tried({{"stopped", {{fan, "55x9 0x40"}, {degrees, "74x60"}}, alert, {{"5m", 0}, {kScrapeAndMinute, 1}}},
+                   {"heats up", {{fan, "0x60"}, {degrees, "48x9 70x40"}}, alert, {{"5m", 0}, {kScrapeAndMinute, 1}}},
+                   {"idle", {{fan, "0x60"}, {degrees, "48x60"}}, alert, {{"20m", 0}}},
+                   {"turns", {{fan, "30x60"}, {degrees, "84x60"}}, alert, {{"20m", 0}}},
+                   {"cooled passively", {{degrees, "84x60"}}, alert, {{"20m", 0}}}}),
+            "");
+}
 
 }  // namespace rules_test
 }  // namespace qm::telemetry::testing
