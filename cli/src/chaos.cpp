@@ -3,6 +3,7 @@
 //   before   workloads that have not ended, and the nodes of each
 //   fault    posted to the controls of the fleet
 //   after    each workload of the node runs in a later attempt, or has finished; no other workload is gone
+//   figures  when each was queued again and ran again, and the GPU time from its last checkpoint until then
 #include "commands.hpp"
 #include "qm/base/json.hpp"
 #include "qm/calendar/zone.hpp"
@@ -29,6 +30,8 @@ struct Watched {
   std::int32_t attempt = 0;
   bool saves = false;
   std::set<std::string> nodes;
+  std::int64_t gpu_milli = 0;
+  Instant started{}, saved{};  ///< of its last pod; of its last checkpoint in this attempt
 };
 
 /// One workload of the node that was struck.
@@ -37,6 +40,16 @@ struct Recovery {
   std::int32_t before = 0, after = 0;
   bool saves = false, recovered = false;
   std::string resume_uri;
+  std::int64_t gpu_milli = 0;
+  Instant saved{};  ///< the work since then is lost: the last checkpoint, or the start
+  std::optional<Instant> queued, running;
+
+  /// GPU time from the last checkpoint until it runs again, or until `now`. None for work that finished.
+  [[nodiscard]] double lost_gpu_hours(Instant now) const {
+    if (recovered && !running) return 0;
+    const Duration lost = std::max(running.value_or(now) - saved, Duration(0));
+    return static_cast<double>(gpu_milli) / 1000 * std::chrono::duration<double, std::ratio<3600>>(lost).count();
+  }
 };
 
 struct Drill {
@@ -47,7 +60,20 @@ struct Drill {
   [[nodiscard]] bool ok() const {
     return lost.empty() && std::ranges::all_of(struck, [](const Recovery& one) { return one.recovered; });
   }
+  [[nodiscard]] double lost_gpu_hours() const {
+    double out = 0;
+    for (const Recovery& one : struck) out += one.lost_gpu_hours(recovered_at);
+    return out;
+  }
+  [[nodiscard]] double seconds_until(Instant then) const { return std::chrono::duration<double>(then - at).count(); }
 };
+
+/// When the last pod was bound.
+Instant bound_at(const pb::AssignmentEvent& assignment) {
+  std::int64_t out = 0;
+  for (const auto& member : assignment.members()) out = std::max(out, member.bound_us());
+  return from_micros(out);
+}
 
 bool has_ended(const pb::WorkloadEvent& state) {
   return state.phase() == pb::FINISHED || state.phase() == pb::CANCELLED || state.phase() == pb::REJECTED;
@@ -92,14 +118,21 @@ Result<std::vector<Watched>> watched(Context& context) {
                 state.spec().uid(),
                 state.attempt(),
                 state.spec().checkpoints(),
-                {}};
+                {},
+                0,
+                {},
+                from_micros(state.saved_us())};
     if (state.phase() == pb::ADMITTED) {
       pb::GetAssignmentRequest request;
       request.set_uid(one.uid);
       const auto assignment = context.client.assignment(request);
       if (!assignment && assignment.error().code != Code::kNotFound) return fail(assignment.error());
       if (assignment) {
-        for (const auto& member : assignment->state().members()) one.nodes.insert(member.node());
+        one.started = bound_at(assignment->state());
+        for (const auto& member : assignment->state().members()) {
+          one.nodes.insert(member.node());
+          for (const auto& device : member.devices()) one.gpu_milli += device.milli();
+        }
       }
     }
     out.push_back(std::move(one));
@@ -123,6 +156,9 @@ Result<bool> look(Context& context, const std::vector<Watched>& before, Drill& d
     const auto& state = at->second;
     one.after = state.attempt();
     one.resume_uri = state.resume_uri();
+    // A notice leaves time for a checkpoint.
+    if (one.after == one.before) one.saved = std::max(one.saved, from_micros(state.saved_us()));
+    if (one.after > one.before && !one.queued) one.queued = from_micros(state.queued_us());
     one.recovered = state.phase() == pb::FINISHED && state.succeeded();
     if (one.recovered || one.after <= one.before || state.phase() != pb::ADMITTED) continue;
     pb::GetAssignmentRequest request;
@@ -130,6 +166,7 @@ Result<bool> look(Context& context, const std::vector<Watched>& before, Drill& d
     const auto assignment = context.client.assignment(request);
     one.recovered =
         assignment && assignment->state().attempt() == one.after && assignment->state().state() == pb::BOUND;
+    if (one.recovered && !one.running) one.running = bound_at(assignment->state());
   }
   return drill.ok();
 }
@@ -154,8 +191,10 @@ Result<Drill> strike(Context& context, Fleet& fleet, const ChaosVerb& verb) {
                       "qmctl nodes shows the nodes and their capacity type"});
   }
   for (const Watched& one : before) {
-    if (one.nodes.contains(drill.node))
-      drill.struck.push_back({one.name, one.attempt, one.attempt, one.saves, false, {}});
+    if (!one.nodes.contains(drill.node)) continue;
+    Recovery hit{one.name, one.attempt, one.attempt, one.saves, false, {}, one.gpu_milli};
+    hit.saved = std::max(one.started, one.saved);
+    drill.struck.push_back(std::move(hit));
   }
   const Instant until = drill.at + verb.within;
   while (true) {
@@ -178,32 +217,49 @@ Status wait_until(Context& context, Fleet& fleet, Instant at, double speed) {
 Json to_json(const Drill& drill, const std::string& what) {
   Json struck = Json::array(), lost = Json::array();
   for (const Recovery& one : drill.struck) {
-    struck.push_back(Json::object({{"workload", one.name},
-                                   {"attempt_before", one.before},
-                                   {"attempt_after", one.after},
-                                   {"checkpoints", one.saves},
-                                   {"resume_uri", one.resume_uri},
-                                   {"recovered", one.recovered}}));
+    Json row = Json::object({{"workload", one.name},
+                             {"attempt_before", one.before},
+                             {"attempt_after", one.after},
+                             {"checkpoints", one.saves},
+                             {"resume_uri", one.resume_uri},
+                             {"recovered", one.recovered},
+                             {"gpus", static_cast<double>(one.gpu_milli) / 1000},
+                             {"lost_gpu_hours", one.lost_gpu_hours(drill.recovered_at)}});
+    if (one.queued) row.set("requeued_s", drill.seconds_until(*one.queued));
+    if (one.running) row.set("running_s", drill.seconds_until(*one.running));
+    struck.push_back(std::move(row));
   }
   for (const auto& name : drill.lost) lost.push_back(name);
   return Json::object({{"drill", what},
                        {"node", drill.node},
                        {"at", to_rfc3339(drill.at)},
-                       {"seconds", static_cast<double>((drill.recovered_at - drill.at).count()) / 1e6},
+                       {"seconds", drill.seconds_until(drill.recovered_at)},
+                       {"lost_gpu_hours", drill.lost_gpu_hours()},
                        {"workloads", std::move(struck)},
                        {"lost", std::move(lost)},
                        {"ok", drill.ok()}});
 }
 
 void print(Context& context, const Drill& drill, const std::string& what) {
-  Table table({{"WORKLOAD"}, {"ATTEMPT", true}, {"NOW", true}, {"RESUMES-FROM"}, {"RECOVERED"}});
+  Table table({{"WORKLOAD"},
+               {"ATTEMPT", true},
+               {"NOW", true},
+               {"RESUMES-FROM"},
+               {"RECOVERED"},
+               {"REQUEUED", true},
+               {"RUNNING", true},
+               {"GPU-HOURS-LOST", true}});
+  const auto after = [&](const std::optional<Instant>& then) {
+    return then ? fmt::format("{:.0f}s", drill.seconds_until(*then)) : std::string();
+  };
   for (const Recovery& one : drill.struck)
     table.row({one.name, std::to_string(one.before), std::to_string(one.after), one.resume_uri,
-               one.recovered ? "yes" : "no"});
-  context.out << fmt::format("{} of {} at {}: {} workload(s) on it, {} lost, {} after {:.0f} s\n", what, drill.node,
-                             to_rfc3339(drill.at), drill.struck.size(), drill.lost.size(),
-                             drill.ok() ? "all recovered" : "not all recovered",
-                             static_cast<double>((drill.recovered_at - drill.at).count()) / 1e6);
+               one.recovered ? "yes" : "no", after(one.queued), after(one.running),
+               fmt::format("{:.2f}", one.lost_gpu_hours(drill.recovered_at))});
+  context.out << fmt::format(
+      "{} of {} at {}: {} workload(s) on it, {} lost, {} after {:.0f} s, {:.2f} GPU-hours lost\n", what, drill.node,
+      to_rfc3339(drill.at), drill.struck.size(), drill.lost.size(), drill.ok() ? "all recovered" : "not all recovered",
+      drill.seconds_until(drill.recovered_at), drill.lost_gpu_hours());
   if (!drill.struck.empty()) context.out << table.text();
   for (const auto& name : drill.lost) context.out << fmt::format("lost: {}\n", name);
 }

@@ -281,7 +281,7 @@ class Drills : public SharedSuite<Drills> {
   static std::vector<std::string> flags() { return {"--nodes", "5", "--spot-nodes", "0", "--speed", "20"}; }
 };
 
-// S-251: the node of Friday fails, every gang recovers, no row of a queue is lost, and there is a report.
+// S-251, S-497: the node of Friday fails, every gang recovers, no row of a queue is lost, and there is a report.
 TEST_F(Drills, TheNodeKillOfFridayLosesNothing) {
   for (const char* name : {"a", "b", "c"})
     ASSERT_TRUE(suite().submit({.name = name, .pods = 2, .gpus = 4, .run_s = 20'000'000, .saves = true}));
@@ -299,8 +299,17 @@ TEST_F(Drills, TheNodeKillOfFridayLosesNothing) {
   EXPECT_TRUE(drill["ok"].boolean());
   EXPECT_EQ(drill["at"].string().substr(0, 14), "2026-11-06T10:") << "the first Friday";
   EXPECT_GE(drill["workloads"].size(), 1U);
-  for (const Json& one : drill["workloads"].items())
+  double lost = 0;
+  for (const Json& one : drill["workloads"].items()) {
     EXPECT_GT(one["attempt_after"].integer(), one["attempt_before"].integer());
+    EXPECT_EQ(one["gpus"].number(), 8);
+    EXPECT_GT(one["requeued_s"].number(), 0);
+    EXPECT_GE(one["running_s"].number(), one["requeued_s"].number());
+    // The simulated fleet gives no notice of a failure, so the GPUs are lost at least until the gang runs again.
+    EXPECT_GE(one["lost_gpu_hours"].number(), 8 * one["running_s"].number() / 3600);
+    lost += one["lost_gpu_hours"].number();
+  }
+  EXPECT_NEAR(drill["lost_gpu_hours"].number(), lost, 1e-6);
   EXPECT_EQ(drill["lost"].size(), 0U);
 }
 
