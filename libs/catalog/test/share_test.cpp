@@ -1,5 +1,5 @@
 // The request that a need of memory and SMs results in, and the errors for invalid needs.
-// S-123
+// S-123, S-167
 #include "qm/catalog/share.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+#include "qm/base/parse.hpp"
 #include "qm/placement/shell.hpp"
 
 namespace qm::placement {
@@ -12,7 +13,35 @@ service::HostOptions host_options(const std::string& shard) {
   return options;
 }
 
+namespace {
+
+/// The GPU memory of a node in GB, as in NVIDIA's names: 2^30 bytes. By the labels of GPU feature discovery, one of which
+/// node affinity uses; 0 = not known. Time slices and other replicas of a GPU have no memory of their own.
+double gpu_memory_gb(const NodeFacts& facts) {
+  const auto number = [&](std::string_view label) {
+    const auto at = facts.labels.find(std::string(label));
+    return at == facts.labels.end() ? 0 : std::max(whole_number<std::int64_t>(at->second).value_or(0), std::int64_t{0});
+  };
+  constexpr double kMibPerGb = 1024;
+  return static_cast<double>(number("nvidia.com/gpu.memory")) * static_cast<double>(number(words::kGpuCount)) /
+         kMibPerGb;
+}
+
+}  // namespace
+
 void export_metrics(metrics::Registry& registry, service::Host& host) {
+  // Collected each time, so that the series of a node ends with the node.
+  registry.on_collect([&host] {
+    metrics::Family memory{
+        "qm_placement_node_gpu_memory_gb", "Memory of a node's GPUs, in GB", metrics::Family::Kind::kGauge, {}};
+    host.read([&memory](const service::Shell& shell) {
+      for (const auto& [name, node] : engine_of(shell).tables().nodes) {
+        const double gb = gpu_memory_gb(node.facts);
+        if (gb > 0) memory.series.push_back({{{"node", name.value()}, {"model", node.facts.model}}, gb});
+      }
+    });
+    return std::vector{std::move(memory)};
+  });
   registry.on_scrape([&registry, &host] {
     host.read([&registry](const service::Shell& shell) {
       const Engine& engine = engine_of(shell);

@@ -112,6 +112,54 @@ struct Service {
   }
 };
 
+// S-167: the memory of each node's GPUs is exported in GB, and a gang fits only GPUs with the memory that it requires.
+TEST(Service, GpuMemoryIsExportedAndFitted) {
+  testing::LittleKube kube;
+  const auto node_with = [](const std::string& name, const char* product, const char* mib) {
+    Json node = make_node(name, 8);
+    Json labels = node["metadata"]["labels"];
+    labels.set(words::kGpuProduct, product);
+    if (*mib != '\0') labels.set("nvidia.com/gpu.memory", mib);
+    node.set("metadata").set("labels", std::move(labels));
+    return node;
+  };
+  kube.put(node_path("a"), node_with("a", "NVIDIA-A100-SXM4-40GB", "40960"));
+  kube.put(node_path("b"), node_with("b", "NVIDIA-A100-SXM4-80GB", "81920"));
+  kube.put(node_path("c"), node_with("c", "NVIDIA-H100-80GB-HBM3", ""));
+  Service service(kube);
+  const auto more_than = [](const std::string& mib) {
+    return fmt::format(R"({{"spec":{{"tolerations":[{{"operator":"Exists"}}],"affinity":{{"nodeAffinity":
+        {{"requiredDuringSchedulingIgnoredDuringExecution":{{"nodeSelectorTerms":[{{"matchExpressions":
+          [{{"key":"nvidia.com/gpu.memory","operator":"Gt","values":["{}"]}}]}}]}}}}}}}}}})",
+                       mib);
+  };
+  const auto node_of = [&](const std::string& uid) {
+    pb::GetAssignmentRequest request;
+    request.set_uid(uid);
+    pb::Assignment response;
+    EXPECT_TRUE(service.call(&pb::Placement::Stub::Get, request, response).ok());
+    return response.state().members_size() == 1 ? response.state().members(0).node() : std::string();
+  };
+  service.publish_quota("large", 1, pb::QUOTA_RESERVED, 1, 4, more_than("61440"));
+  ASSERT_TRUE(service.comes_to("large", pb::RESERVED));
+  EXPECT_EQ(node_of("large"), "b") << "40 GB are too few, and the memory of c is not known";
+  service.publish_quota("larger", 1, pb::QUOTA_RESERVED, 1, 8, more_than("61440"));
+  EXPECT_TRUE(service.comes_to("larger", pb::SHORT)) << "four GPUs of b are free, all of a";
+  service.publish_quota("largest", 1, pb::QUOTA_RESERVED, 1, 1, more_than("81920"));
+  EXPECT_TRUE(service.comes_to("largest", pb::SHORT));
+  service.publish_quota("small", 1, pb::QUOTA_RESERVED, 1, 8, more_than("20480"));
+  ASSERT_TRUE(service.comes_to("small", pb::RESERVED));
+  EXPECT_EQ(node_of("small"), "a");
+
+  const std::string name = "qm_placement_node_gpu_memory_gb{node=";
+  const auto text = service.registry.text();
+  EXPECT_NE(text.find(name + "\"a\",model=\"NVIDIA-A100-SXM4-40GB\"} 320\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(name + "\"b\",model=\"NVIDIA-A100-SXM4-80GB\"} 640\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find(name + "\"c\""), std::string::npos) << "zero would be a value";
+  kube.erase(node_path("b"));
+  EXPECT_TRUE(wait_until([&] { return service.registry.text().find(name + "\"b\"") == std::string::npos; }));
+}
+
 TEST(Service, RunsAGangFromQuotaToRelease) {
   testing::LittleKube kube;
   kube.put(node_path("a"), make_node("a", 8));
