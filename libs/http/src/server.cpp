@@ -64,16 +64,8 @@ struct Shared {
 
 class SessionBase {
  public:
-  explicit SessionBase(Shared& shared) : shared_(shared) {
-    const std::scoped_lock lock(shared_.mutex);
-    shared_.sessions.insert(this);
-  }
-  virtual ~SessionBase() {
-    const std::scoped_lock lock(shared_.mutex);
-    shared_.sessions.erase(this);
-    if (busy_) --shared_.busy;
-    shared_.left.notify_all();
-  }
+  explicit SessionBase(Shared& shared) : shared_(shared) {}
+  virtual ~SessionBase() = default;
   /// Any thread, under the shared mutex: afterwards no writer can access this session.
   void drop_stream() {
     const std::scoped_lock lock(stream_mutex_);
@@ -97,6 +89,18 @@ class SessionBase {
     return shared_.draining;
   }
 
+  // A session is listed only while it is whole: another thread calls its virtual functions.
+  void join() {
+    const std::scoped_lock lock(shared_.mutex);
+    shared_.sessions.insert(this);
+  }
+  void leave() {
+    const std::scoped_lock lock(shared_.mutex);
+    shared_.sessions.erase(this);
+    if (busy_) --shared_.busy;
+    shared_.left.notify_all();
+  }
+
   Shared& shared_;
   bool busy_ = false;
   std::mutex stream_mutex_;  // guards the pointer only
@@ -109,8 +113,11 @@ class Session final : public SessionBase, public std::enable_shared_from_this<Se
 
  public:
   template <class... Args>
-  Session(Shared& shared, Args&&... args) : SessionBase(shared), stream_(std::forward<Args>(args)...) {}
+  Session(Shared& shared, Args&&... args) : SessionBase(shared), stream_(std::forward<Args>(args)...) {
+    join();
+  }
   ~Session() override {
+    leave();
     if (chunks_) chunks_->drop();
   }
 
