@@ -179,6 +179,24 @@ TEST(Server, ADrainLastsWhileConnectionsArrive) {
   server.stop();
 }
 
+// Sessions that end at the same time are not touched.
+TEST(Server, ADrainMeetsConnectionsThatEnd) {
+  Server server({}, echo);
+  ASSERT_TRUE(server.start());
+  std::atomic<int> answered = 0;
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        RawSocket fresh(server.port());
+        fresh.send("GET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        if (fresh.read_all().ends_with("GET /2 ")) ++answered;
+      }
+    });
+  }
+  while (answered < 5000) server.drain(0ms);
+}
+
 TEST(Server, ADrainEndsAlthoughConnectionsArrive) {
   Server server({}, echo);
   ASSERT_TRUE(server.start());
