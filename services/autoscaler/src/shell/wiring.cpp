@@ -12,6 +12,17 @@
 #include <iterator>
 
 namespace qm::autoscaler {
+namespace {
+
+service::Input watched(std::string name, std::string bytes) {
+  service::Input in;
+  in.source = service::Source::kWatch;
+  in.name = std::move(name);
+  in.bytes = std::move(bytes);
+  return in;
+}
+
+}  // namespace
 
 service::HostOptions host_options(const std::string& shard) {
   service::HostOptions o;
@@ -44,52 +55,24 @@ std::vector<InstanceType> catalog_types() {
 }
 
 service::Input daemon_sets_input(const std::vector<PodSet>& sets) {
-  service::Input in;
-  in.source = service::Source::kWatch;
-  in.name = "daemonsets";
-  in.bytes = daemon_sets_bytes(sets);
-  return in;
+  return watched("daemonsets", daemon_sets_bytes(sets));
 }
 
 service::Input provisioning_input(const std::vector<ProvisioningRequest>& requests) {
-  service::Input in;
-  in.source = service::Source::kWatch;
-  in.name = "provisioning";
-  in.bytes = provisioning_bytes(requests);
-  return in;
+  return watched("provisioning", provisioning_bytes(requests));
 }
 
-service::Input buffers_input(const std::vector<Buffer>& buffers) {
-  service::Input in;
-  in.source = service::Source::kWatch;
-  in.name = "buffers";
-  in.bytes = buffers_bytes(buffers);
-  return in;
-}
+service::Input buffers_input(const std::vector<Buffer>& buffers) { return watched("buffers", buffers_bytes(buffers)); }
 
 service::Input reservations_input(const std::vector<ReservationsListed::Item>& reservations) {
-  service::Input in;
-  in.source = service::Source::kWatch;
-  in.name = "reservations";
-  in.bytes = reservations_bytes(reservations);
-  return in;
+  return watched("reservations", reservations_bytes(reservations));
 }
 
 service::Input groups_input(const std::map<std::string, ScalingGroup>& groups) {
-  service::Input in;
-  in.source = service::Source::kWatch;
-  in.name = "groups";
-  in.bytes = groups_bytes(groups);
-  return in;
+  return watched("groups", groups_bytes(groups));
 }
 
-service::Input pools_input(const std::vector<Pool>& pools) {
-  service::Input in;
-  in.source = service::Source::kWatch;
-  in.name = "pools";
-  in.bytes = pools_bytes(pools);
-  return in;
-}
+service::Input pools_input(const std::vector<Pool>& pools) { return watched("pools", pools_bytes(pools)); }
 
 void export_metrics(metrics::Registry& registry, service::Host& host) {
   std::shared_ptr<KarpenterMetrics> karpenter;
