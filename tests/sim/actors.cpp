@@ -22,6 +22,19 @@ service::Input watch_input(std::string name, std::string bytes) {
 }
 }  // namespace
 
+service::Input apply_input(const std::string& manifest) {
+  pb::ApplyRequest request;
+  request.set_request_id("apply");
+  request.set_manifest(manifest);
+  request.set_source("queues.yaml");
+  service::Input input;
+  input.source = service::Source::kRequest;
+  input.name = "Apply";
+  input.id = "apply";
+  input.bytes = request.SerializeAsString();
+  return input;
+}
+
 // ---- watches ----
 
 const char* Watch::name() const {

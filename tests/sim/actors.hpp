@@ -10,6 +10,9 @@
 
 namespace qm::sim {
 
+/// A request that applies manifests to admission.
+[[nodiscard]] service::Input apply_input(const std::string& manifest);
+
 /// A watch of one kind for one service, with the behavior of its informer: changes in order, and the whole list with
 /// "synced" after each start and after each break.
 class Watch {

@@ -1,5 +1,5 @@
 // The time from a pending to a running pod if its node must boot for 2 to 5 minutes, and if a CapacityBuffer has a free one.
-#include "calm.hpp"
+#include "faultless_sim.hpp"
 #include "qm/autoscaler/capacity_objects.hpp"
 #include "qm/autoscaler/metrics/headroom_metrics.hpp"
 
@@ -49,18 +49,18 @@ struct Start {
 /// A NodePool without nodes. Each node that it launches needs 2 to 5 minutes until it is ready.
 class Pool {
  public:
-  explicit Pool(std::uint64_t seed) : calm(seed) {
-    calm.world.boot = {minutes(2), minutes(5)};
-    calm.world.job_sync = milliseconds(200);
-    calm.observed = [this](World::Kind kind, const std::string& key) { observe(kind, key); };
-    calm.begin(kQueues);
+  explicit Pool(std::uint64_t seed) : sim(seed) {
+    sim.world.boot = {minutes(2), minutes(5)};
+    sim.world.job_sync = milliseconds(200);
+    sim.observed = [this](World::Kind kind, const std::string& key) { observe(kind, key); };
+    sim.begin(kQueues);
     autoscaler::Pool pool;
     pool.name = "gpu";
     pool.instance_types = {CloudLooks::kType};
     pool.markets = {autoscaler::Market::kOnDemand};
     pool.zones = {CloudLooks::kZone};
     pool.consolidate_after = minutes(1);
-    (void)calm.autoscaler().host().submit(autoscaler::pools_input({pool}));
+    (void)sim.autoscaler().host().submit(autoscaler::pools_input({pool}));
   }
 
   /// Creates Jobs of one pod at once and returns their times when all run. They end after `run_s`.
@@ -70,14 +70,14 @@ class Pool {
     set.shape.gpu.whole = gpus;
     for (; created_ < first + pods; ++created_) {
       const std::string name = fmt::format("replica-{}", created_);
-      starts_[name].created = calm.clock.now();
-      calm.create("ml", name, set, run_s);
+      starts_[name].created = sim.clock.now();
+      sim.create("ml", name, set, run_s);
     }
     const auto running = [&] {
       return std::ranges::all_of(starts_, [](const auto& s) { return s.second.running != Instant{}; });
     };
-    const Instant limit = calm.clock.now() + hours(1);
-    while (!running() && calm.clock.now() < limit) turn();
+    const Instant limit = sim.clock.now() + hours(1);
+    while (!running() && sim.clock.now() < limit) turn();
     EXPECT_TRUE(running());
     std::vector<Start> out;
     for (auto& [name, start] : starts_) {
@@ -90,29 +90,29 @@ class Pool {
     return out;
   }
   void pass(Duration time) {
-    for (const Instant end = calm.clock.now() + time; calm.clock.now() < end;) turn();
+    for (const Instant end = sim.clock.now() + time; sim.clock.now() < end;) turn();
   }
-  [[nodiscard]] std::size_t nodes() const { return calm.world.nodes.size(); }
+  [[nodiscard]] std::size_t nodes() const { return sim.world.nodes.size(); }
 
-  Calm calm;
+  FaultlessSim sim;
 
  private:
   void turn() {
-    idle_ = calm.turn(kStep) ? 0 : idle_ + 1;
-    if (idle_ > 0) calm.tick(idle_ > kLooksSoon ? kIdle : kSoon);
-    for (const auto& [id, instance] : calm.world.instances) launched_.emplace(instance.node, calm.clock.now());
+    idle_ = sim.turn(kStep) ? 0 : idle_ + 1;
+    if (idle_ > 0) sim.tick(idle_ > kLooksSoon ? kIdle : kSoon);
+    for (const auto& [id, instance] : sim.world.instances) launched_.emplace(instance.node, sim.clock.now());
   }
   void observe(World::Kind kind, const std::string& key) {
-    if (kind == World::Kind::kNode) ready_.emplace(key, calm.clock.now());
-    const auto pod = calm.world.pods.find(key);
-    if (kind != World::Kind::kPod || pod == calm.world.pods.end()) return;
-    const auto job = calm.world.jobs.find(pod->second.job);
+    if (kind == World::Kind::kNode) ready_.emplace(key, sim.clock.now());
+    const auto pod = sim.world.pods.find(key);
+    if (kind != World::Kind::kPod || pod == sim.world.pods.end()) return;
+    const auto job = sim.world.jobs.find(pod->second.job);
     const auto start = starts_.find(job->second.name);
     if (start == starts_.end() || pod->second.node.empty()) return;
     nodes_[start->first] = pod->second.node;
-    if (start->second.bound == Instant{}) start->second.bound = calm.clock.now();
+    if (start->second.bound == Instant{}) start->second.bound = sim.clock.now();
     const bool runs = pod->second.phase == World::Pod::Phase::kRunning;
-    if (runs && start->second.running == Instant{}) start->second.running = calm.clock.now();
+    if (runs && start->second.running == Instant{}) start->second.running = sim.clock.now();
   }
 
   int created_ = 0, idle_ = 0;
@@ -157,7 +157,7 @@ struct Shown {
 };
 Shown shown(Pool& pool) {
   Shown out;
-  pool.calm.autoscaler().read([&](const service::Shell& shell) {
+  pool.sim.autoscaler().read([&](const service::Shell& shell) {
     const auto& engine = autoscaler::engine_of(shell);
     for (const auto& family : autoscaler::headroom_families(engine)) {
       for (const auto& series : family.series) {
@@ -181,7 +181,7 @@ TEST(ColdStart, AWarmNodeHidesTheBootOfABurstAndIsRefilledAndPriced) {
        std::nullopt});
   ASSERT_TRUE(buffer) << buffer.error().to_string();
   Pool warm(216);
-  (void)warm.calm.autoscaler().host().submit(autoscaler::buffers_input({*buffer}));
+  (void)warm.sim.autoscaler().host().submit(autoscaler::buffers_input({*buffer}));
   warm.pass(minutes(6));
   Duration longest{};
   for (int round = 0; round < 20; ++round) {
@@ -190,10 +190,10 @@ TEST(ColdStart, AWarmNodeHidesTheBootOfABurstAndIsRefilledAndPriced) {
     ASSERT_EQ(before.free, 1);
     EXPECT_EQ(before.nodes, 1);
     EXPECT_EQ(before.usd, 55.04) << "the price of p5.48xlarge";
-    const std::size_t launched = warm.calm.world.instances.size();
+    const std::size_t launched = warm.sim.world.instances.size();
     for (const Start& start : warm.burst(8, 1, 60)) longest = std::max(longest, start.running - start.created);
     EXPECT_EQ(shown(warm).free, 0) << "the burst uses the node";
-    EXPECT_EQ(warm.calm.world.instances.size(), launched + 1) << "the buffer is refilled at once";
+    EXPECT_EQ(warm.sim.world.instances.size(), launched + 1) << "the buffer is refilled at once";
     EXPECT_EQ(shown(warm).usd, 55.04) << "and the starting node has its price";
     warm.pass(minutes(15));
   }

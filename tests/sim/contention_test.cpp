@@ -1,5 +1,5 @@
 // A day in which batch jobs request more than the capacity: do online inference jobs wait for it?
-#include "calm.hpp"
+#include "faultless_sim.hpp"
 #include "quartermaster/v1/events.pb.h"
 
 #include <fmt/format.h>
@@ -79,13 +79,13 @@ class Day {
  public:
   explicit Day(Pools pools) {
     for (int i = 0; i < 5; ++i)
-      (void)calm_.world.launch("", "", CloudLooks::kType, CloudLooks::kZone, false,
-                               {{"pool", i < 3 ? "inference" : "batch"}});
-    calm_.begin(queues(pools));
-    (void)calm_.placement().host().follow(0, [this](const service::FeedEvent& event) { hear(event); });
+      (void)sim_.world.launch("", "", CloudLooks::kType, CloudLooks::kZone, false,
+                              {{"pool", i < 3 ? "inference" : "batch"}});
+    sim_.begin(queues(pools));
+    (void)sim_.placement().host().follow(0, [this](const service::FeedEvent& event) { hear(event); });
   }
 
-  [[nodiscard]] Instant began() const { return calm_.clock.now(); }
+  [[nodiscard]] Instant began() const { return sim_.clock.now(); }
 
   /// The time that each of these jobs was pending for quota and a node, by name. The jobs of others only arrive, and
   /// are deleted when they have finished.
@@ -93,13 +93,13 @@ class Day {
     std::vector<Ask> all(theirs);
     all.insert(all.end(), others.begin(), others.end());
     std::ranges::stable_sort(all, {}, &Ask::at);
-    const Instant end = calm_.clock.now() + hours(30);
-    for (std::size_t next = 0; calm_.clock.now() < end;) {
-      const bool came = next < all.size() && all[next].at <= calm_.clock.now() + seconds(10);
-      calm_.tick(came ? std::max(Duration(1), all[next].at - calm_.clock.now()) : Duration(seconds(10)));
-      for (; next < all.size() && all[next].at <= calm_.clock.now(); ++next) create(all[next]);
+    const Instant end = sim_.clock.now() + hours(30);
+    for (std::size_t next = 0; sim_.clock.now() < end;) {
+      const bool came = next < all.size() && all[next].at <= sim_.clock.now() + seconds(10);
+      sim_.tick(came ? std::max(Duration(1), all[next].at - sim_.clock.now()) : Duration(seconds(10)));
+      for (; next < all.size() && all[next].at <= sim_.clock.now(); ++next) create(all[next]);
       // Decisions take no simulated time, so the measured times are pure waiting.
-      calm_.settle();
+      sim_.settle();
     }
     std::map<std::string, Duration> out;
     for (const Ask& ask : theirs) {
@@ -114,18 +114,18 @@ class Day {
     PodSet set;
     set.count = ask.pods;
     set.shape.gpu.whole = ask.gpus;
-    calm_.create(ask.ns, ask.name, set, ask.run_s);
-    created_[ask.name] = calm_.clock.now();
+    sim_.create(ask.ns, ask.name, set, ask.run_s);
+    created_[ask.name] = sim_.clock.now();
   }
   void hear(const service::FeedEvent& event) {
     pb::PlacementEvent reported;
     if (event.topic != "qm.placement" || !reported.ParseFromString(event.payload)) return;
     if (reported.assignment().state() != pb::RESERVED) return;
-    const auto job = calm_.world.jobs.find(reported.assignment().uid());
-    if (job != calm_.world.jobs.end()) placed_.emplace(job->second.name, calm_.clock.now());
+    const auto job = sim_.world.jobs.find(reported.assignment().uid());
+    if (job != sim_.world.jobs.end()) placed_.emplace(job->second.name, sim_.clock.now());
   }
 
-  Calm calm_{1};
+  FaultlessSim sim_{1};
   std::map<std::string, Instant> created_, placed_;
 };
 

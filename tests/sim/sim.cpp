@@ -2,7 +2,6 @@
 #include "qm/base/digest.hpp"
 #include "qm/bus/memory.hpp"
 #include "qm/wire/last_state.hpp"
-#include "quartermaster/v1/admission_service.pb.h"
 #include "quartermaster/v1/placement_service.pb.h"
 #include "simulation.hpp"
 #include "steady_clock.hpp"
@@ -331,20 +330,11 @@ void Sim::turn(Service& service, bool busy) {
 void Sim::apply_config() {
   if (configured_ || !five_.admission->up() || asked_ + seconds(5) > clock_.now()) return;
   asked_ = clock_.now();
-  quartermaster::v1::ApplyRequest request;
-  request.set_request_id("apply");
   std::string queues = kQueues;
   for (std::size_t at = 0;
        elastic_ && (at = queues.find("nvidia.com/gpu\", nominalQuota: \"", at)) != std::string::npos;)
     queues.insert(at += std::string_view("nvidia.com/gpu\", nominalQuota: \"").size(), "9");
-  request.set_manifest(queues);
-  request.set_source("queues.yaml");
-  service::Input input;
-  input.source = service::Source::kRequest;
-  input.name = "Apply";
-  input.id = "apply";
-  input.bytes = request.SerializeAsString();
-  (void)five_.admission->host().submit(std::move(input), [this](const Result<std::string>& answer) {
+  (void)five_.admission->host().submit(apply_input(queues), [this](const Result<std::string>& answer) {
     if (answer) configured_ = true;
     if (!answer && answer.error().code == Code::kInvalid) broken_(answer.error().to_string());
   });

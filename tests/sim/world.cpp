@@ -14,6 +14,8 @@ constexpr const char* kSlice = "nvidia.com/mig-1g.10gb";
 constexpr int kSlicesOfAGpu = 7, kSlicedGpus = 2;
 constexpr int kCpuOfANode = 190;
 
+std::int64_t in_ms(Duration time) { return std::chrono::duration_cast<milliseconds>(time).count(); }
+
 Instant whole_second(Instant t) { return from_micros(micros(t) / 1'000'000 * 1'000'000); }
 
 std::vector<int> numbers(const std::string& text) {
@@ -82,7 +84,7 @@ void World::ask_sync(const std::string& uid) {
   auto it = jobs.find(uid);
   if (it == jobs.end() || it->second.sync) return;
   it->second.sync = true;
-  it->second.sync_at = now_ + milliseconds(random_.between(0, job_sync.count() / 1000));
+  it->second.sync_at = now_ + milliseconds(random_.between(0, in_ms(job_sync)));
 }
 
 void World::patch_job(const std::string& uid, const Json& patch) {
@@ -366,10 +368,7 @@ Result<std::string> World::launch(const std::string& token, const std::string& p
   instance.launched = whole_second(now_);
   instance.visible = now_ + milliseconds(random_.between(0, 15'000));
   instance.register_at = now_;
-  if (!token.empty()) {
-    const auto ms = [](Duration time) { return std::chrono::duration_cast<milliseconds>(time).count(); };
-    instance.register_at += milliseconds(random_.between(ms(boot.first), ms(boot.second)));
-  }
+  if (!token.empty()) instance.register_at += milliseconds(random_.between(in_ms(boot.first), in_ms(boot.second)));
   for (const auto& [id, other] : instances) {
     if (!token.empty() && other.claim == token)
       broken(fmt::format("claim {} has instances {} and {}", token, id, instance.id));

@@ -2,7 +2,6 @@
 #include "actors.hpp"
 #include "executors.hpp"
 #include "qm/config/manifest.hpp"
-#include "quartermaster/v1/admission_service.pb.h"
 #include "steady_clock.hpp"
 
 #include <fmt/format.h>
@@ -18,13 +17,13 @@ namespace qm::sim {
 /// Admission, placement and autoscaler as in production over a world without faults, for tests that measure times.
 ///
 /// Order    add the nodes that exist from the start to `world`, then begin().
-class Calm {
+class FaultlessSim {
  public:
-  explicit Calm(std::uint64_t seed) : random_(seed), world(random_, Bug::kNone) {
+  explicit FaultlessSim(std::uint64_t seed) : random_(seed), world(random_, Bug::kNone) {
     world.start(clock.now());
     world.broken = broken_;
     static int run = 0;
-    bus_ = *bus::make_bus(fmt::format("memory:calm-{}", ++run));
+    bus_ = *bus::make_bus(fmt::format("memory:faultless-{}", ++run));
     service::HostOptions options;
     options.service = "admission";
     options.consumes = {"qm.placement", "qm.capacity"};
@@ -56,16 +55,7 @@ class Calm {
       watches_[static_cast<std::size_t>(kind)].change(key, object, deleted);
     };
     for (auto& watch : watches_) watch.restart();
-    quartermaster::v1::ApplyRequest request;
-    request.set_request_id("apply");
-    request.set_manifest(queues);
-    request.set_source("queues.yaml");
-    service::Input input;
-    input.source = service::Source::kRequest;
-    input.name = "Apply";
-    input.id = "apply";
-    input.bytes = request.SerializeAsString();
-    (void)admission().host().submit(std::move(input), [](const Result<std::string>& answer) {
+    (void)admission().host().submit(apply_input(queues), [](const Result<std::string>& answer) {
       if (!answer) ADD_FAILURE() << answer.error().to_string();
     });
     settle();
