@@ -21,13 +21,31 @@ import check
 
 QUIET_SECONDS = 2
 PROBE_SECONDS = 60
+OUTCOME_SECONDS = 600
 MERGE = "application/merge-patch+json"
 
 
 class Api:
     def __init__(self):
-        context = ssl.create_default_context(cafile=os.environ["QM_KUBE_CA"])
-        self.connection = http.client.HTTPSConnection(urllib.parse.urlparse(os.environ["QM_KUBE_URL"]).netloc, context=context)
+        self.context = ssl.create_default_context(cafile=os.environ["QM_KUBE_CA"])
+        self.connection = self.connect()
+
+    def connect(self):
+        return http.client.HTTPSConnection(urllib.parse.urlparse(os.environ["QM_KUBE_URL"]).netloc, context=self.context)
+
+    def watch(self, path, version, seconds):
+        """The objects of the path as they change after the version, until the time is over."""
+        connection = self.connect()
+        try:
+            connection.request("GET", f"{path}?watch=1&resourceVersion={version}&timeoutSeconds={seconds}",
+                               headers={"Authorization": "Bearer " + os.environ["QM_KUBE_TOKEN"]})
+            for line in connection.getresponse():
+                event = json.loads(line)
+                if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):
+                    raise RuntimeError(f"watch of {path}: {line[:400]}")
+                yield event["object"]
+        finally:
+            connection.close()
 
     def call(self, method, path, body=None, content="application/json", allowed=()):
         headers = {"Authorization": "Bearer " + os.environ["QM_KUBE_TOKEN"], "Content-Type": content}
@@ -120,12 +138,10 @@ def await_last_node(api, problem, node):
              "spec": {"containers": [{"name": "main", "image": "none"}], "nodeSelector": {check.HOST: node},
                       "tolerations": [{"key": t["key"], "operator": "Exists"} for t in taints]}}
     pods = "/api/v1/namespaces/default/pods"
-    api.call("POST", pods, probe)
-    until = time.time() + PROBE_SECONDS
-    while not api.call("GET", pods + "/planned-nodes")["spec"].get("nodeName"):
-        if time.time() > until:
-            raise RuntimeError(f"the scheduler bound no pod to {node} within {PROBE_SECONDS} s")
-        time.sleep(0.05)
+    made = api.call("POST", pods, probe)
+    changes = api.watch(pods, made["metadata"]["resourceVersion"], PROBE_SECONDS)
+    if not any(p["metadata"]["name"] == "planned-nodes" and p["spec"].get("nodeName") for p in changes):
+        raise RuntimeError(f"the scheduler bound no pod to {node} within {PROBE_SECONDS} s")
     api.call("DELETE", pods + "/planned-nodes", {"gracePeriodSeconds": 0})
 
 
@@ -139,19 +155,38 @@ def create(api, problem, home, nominate):
             api.call("PATCH", path, {"spec": {"schedulingGates": None}}, MERGE)
 
 
+def is_tried(pod):
+    conditions = pod["status"].get("conditions") or []
+    return bool(pod["spec"].get("nodeName")) or any(c.get("reason") == "Unschedulable" for c in conditions)
+
+
 def outcome(api, problem):
-    """The node of each pod, once all pods have been tried and no more are bound."""
-    last, since = None, time.time()
-    while True:
-        items = [i for space in {pods_path(p) for p in problem["pods"]} for i in api.call("GET", space)["items"]]
-        nodes = {i["metadata"]["name"]: i["spec"].get("nodeName") for i in items}
-        tried = sum(1 for i in items if i["spec"].get("nodeName") or
-                    any(c.get("reason") == "Unschedulable" for c in i["status"].get("conditions") or []))
-        if nodes != last or tried < len(problem["pods"]):
-            last, since = nodes, time.time()
-        elif time.time() - since >= QUIET_SECONDS:
+    """The node of each pod, once all pods have been tried and for QUIET_SECONDS no more are bound."""
+    names = {(p["namespace"] or "default", p["uid"].lower()) for p in problem["pods"]}
+    listed = api.call("GET", "/api/v1/pods")
+    version, nodes, open_pods = listed["metadata"]["resourceVersion"], {}, set(names)
+
+    def see(pod):
+        """Whether its node is news."""
+        key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
+        if key not in names:
+            return False
+        if is_tried(pod):
+            open_pods.discard(key)
+        before, nodes[key[1]] = nodes.get(key[1]), pod["spec"].get("nodeName")
+        return nodes[key[1]] != before
+
+    for pod in listed["items"]:
+        see(pod)
+    until = time.time() + OUTCOME_SECONDS
+    while time.time() < until:
+        changed = False
+        for pod in api.watch("/api/v1/pods", version, QUIET_SECONDS):
+            version = pod["metadata"]["resourceVersion"]
+            changed |= see(pod)
+        if not changed and not open_pods:
             return nodes
-        time.sleep(0.5)
+    raise RuntimeError(f"within {OUTCOME_SECONDS} s the scheduler did not try {len(open_pods)} of {len(names)} pods, or still binds")
 
 
 def main():
