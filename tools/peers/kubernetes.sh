@@ -106,13 +106,14 @@ keys() {
   mkdir -p "$run"
   cd "$run"
   run=$(pwd -P)
-  [ -s kubeconfig ] && return 0
+  [ -s kubeconfig ] && [ -s front-proxy.crt ] && return 0
   command -v openssl >/dev/null || die "openssl is missing: apt-get install openssl"
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.crt -days 3650 \
     -subj /CN=quartermaster-peer-ca 2>openssl.log || { tail -3 openssl.log >&2; die "openssl made no CA"; }
   sign api /CN=kube-apiserver "extendedKeyUsage=serverAuth
 subjectAltName=IP:127.0.0.1,IP:10.0.0.1,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc"
   sign admin "/O=system:masters/CN=admin" "extendedKeyUsage=clientAuth"
+  sign front-proxy /CN=front-proxy "extendedKeyUsage=clientAuth"
   openssl genrsa -out service-accounts.key 2048 2>>openssl.log
   openssl rand -hex 16 >token
   openssl rand -hex 16 >user-token
@@ -208,12 +209,18 @@ begin() {  # spawns a part
       # Pods need their default ServiceAccount, which the controller-manager creates.
       local lacks=()
       [[ " $parts " == *" controllers "* ]] || lacks=(--disable-admission-plugins=ServiceAccount)
+      # The aggregation layer, for peers that serve an API (APIService).
+      local proxy=(--proxy-client-cert-file="$run/front-proxy.crt" --proxy-client-key-file="$run/front-proxy.key"
+        --requestheader-client-ca-file="$run/ca.crt" --requestheader-allowed-names=front-proxy
+        --requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group
+        --requestheader-extra-headers-prefix=X-Remote-Extra-)
       spawn api "$port" "$bin/kcp" kube-apiserver --etcd-servers="$etcd" --bind-address=127.0.0.1 --advertise-address=127.0.0.1 \
         --secure-port="$port" --tls-cert-file="$run/api.crt" --tls-private-key-file="$run/api.key" \
         --client-ca-file="$run/ca.crt" --token-auth-file="$run/tokens.csv" --authorization-mode=Node,RBAC \
         --service-cluster-ip-range=10.0.0.0/16 --endpoint-reconciler-type=none --allow-privileged=true \
         --service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$run/service-accounts.key" \
-        --service-account-signing-key-file="$run/service-accounts.key" --shutdown-watch-termination-grace-period=2s "${lacks[@]}" "${audit[@]}" ${QM_KUBE_ARGS_API:-} ;;
+        --service-account-signing-key-file="$run/service-accounts.key" --shutdown-watch-termination-grace-period=2s "${proxy[@]}" \
+        "${lacks[@]}" "${audit[@]}" ${QM_KUBE_ARGS_API:-} ;;
     controllers | scheduler)
       local name=kube-scheduler at=$((port + 4)) more=()
       if [ "$1" = controllers ]; then
