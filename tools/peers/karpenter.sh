@@ -20,6 +20,7 @@ set -euo pipefail
 
 peer=karpenter
 version=1.14.1
+# shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/process.sh"
 port=${QM_KARPENTER_PORT:-27453}
 source=sigs.k8s.io/karpenter
