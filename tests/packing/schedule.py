@@ -9,52 +9,19 @@ are created in the order of the input, and counted once the scheduler has tried 
 a scheduling gate, and each gets its planned node as status.nominatedNodeName before the gate is removed. All nodes,
 and the pods of the namespaces in the input, are deleted first.
 """
-import http.client
 import json
 import os
-import ssl
 import sys
 import time
-import urllib.parse
 
 import check
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/peers"))
+from api import MERGE, Api
 
 QUIET_SECONDS = 2
 PROBE_SECONDS = 60
 OUTCOME_SECONDS = 600
-MERGE = "application/merge-patch+json"
-
-
-class Api:
-    def __init__(self):
-        self.context = ssl.create_default_context(cafile=os.environ["QM_KUBE_CA"])
-        self.connection = self.connect()
-
-    def connect(self):
-        return http.client.HTTPSConnection(urllib.parse.urlparse(os.environ["QM_KUBE_URL"]).netloc, context=self.context)
-
-    def watch(self, path, version, seconds):
-        """The objects of the path as they change after the version, until the time is over."""
-        connection = self.connect()
-        try:
-            connection.request("GET", f"{path}?watch=1&resourceVersion={version}&timeoutSeconds={seconds}",
-                               headers={"Authorization": "Bearer " + os.environ["QM_KUBE_TOKEN"]})
-            for line in connection.getresponse():
-                event = json.loads(line)
-                if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):
-                    raise RuntimeError(f"watch of {path}: {line[:400]}")
-                yield event["object"]
-        finally:
-            connection.close()
-
-    def call(self, method, path, body=None, content="application/json", allowed=()):
-        headers = {"Authorization": "Bearer " + os.environ["QM_KUBE_TOKEN"], "Content-Type": content}
-        self.connection.request(method, path, None if body is None else json.dumps(body), headers)
-        response = self.connection.getresponse()
-        text = response.read()
-        if response.status >= 300 and response.status not in allowed:
-            raise RuntimeError(f"{method} {path}: {response.status} {text[:400]}")
-        return json.loads(text)
 
 
 def name_of_node(number):
@@ -140,7 +107,7 @@ def await_last_node(api, problem, node):
     pods = "/api/v1/namespaces/default/pods"
     made = api.call("POST", pods, probe)
     changes = api.watch(pods, made["metadata"]["resourceVersion"], PROBE_SECONDS)
-    if not any(p["metadata"]["name"] == "planned-nodes" and p["spec"].get("nodeName") for p in changes):
+    if not any(p["metadata"]["name"] == "planned-nodes" and p["spec"].get("nodeName") for _, p in changes):
         raise RuntimeError(f"the scheduler bound no pod to {node} within {PROBE_SECONDS} s")
     api.call("DELETE", pods + "/planned-nodes", {"gracePeriodSeconds": 0})
 
@@ -181,7 +148,7 @@ def outcome(api, problem):
     until = time.time() + OUTCOME_SECONDS
     while time.time() < until:
         changed = False
-        for pod in api.watch("/api/v1/pods", version, QUIET_SECONDS):
+        for _, pod in api.watch("/api/v1/pods", version, QUIET_SECONDS):
             version = pod["metadata"]["resourceVersion"]
             changed |= see(pod)
         if not changed and not open_pods:

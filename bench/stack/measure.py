@@ -1,0 +1,125 @@
+"""Costs of a turn: CPU and memory of processes, requests of the API server, commits and WAL of PostgreSQL."""
+import os
+import re
+import subprocess
+import threading
+
+TICKS = os.sysconf("SC_CLK_TCK")
+SERIES = re.compile(r'^(apiserver_request_total|apiserver_response_sizes_sum|apiserver_watch_events_sizes_sum)(?:\{(.*)\})? (\S+)$', re.M)
+VERB = re.compile(r'\bverb="([^"]*)"')
+PSQL = "/usr/lib/postgresql/15/bin/psql"
+SAMPLE_SECONDS = 2
+TREES = ("postgresql",)  # programs that work in child processes
+
+
+def _stat(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        return file.read().rsplit(")", 1)[1].split()
+
+
+def children_of(pid):
+    found = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+            found += [int(child) for child in file.read().split()]
+    return found
+
+
+def cpu_seconds(name, pid):
+    """CPU time of a process; for one of TREES with that of its children, also of those that have ended."""
+    fields = _stat(pid)
+    if name not in TREES:
+        return sum(int(f) for f in fields[11:13]) / TICKS  # utime, stime
+    ticks = sum(int(f) for f in fields[11:15])  # and cutime, cstime
+    for child in children_of(pid):
+        try:
+            ticks += sum(int(f) for f in _stat(child)[11:13])
+        except OSError:  # ended meanwhile: in cutime next time
+            pass
+    return ticks / TICKS
+
+
+def _field(path, name):
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            if line.startswith(name):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def forget_peak(pid):
+    with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+
+
+def peak_mib(pid):
+    return _field(f"/proc/{pid}/status", "VmHWM:")
+
+
+def shared_out_mib(pid):
+    """Memory of a process and its children, pages that they share counted once."""
+    total = 0.0
+    for one in [pid, *children_of(pid)]:
+        try:
+            total += _field(f"/proc/{one}/smaps_rollup", "Pss:")
+        except OSError:
+            pass
+    return total
+
+
+class Memory:
+    """Peak memory of each process: the kernel's own peak, or samples for a process with children."""
+
+    def __init__(self, processes):
+        self.single = {name: pid for name, pid in processes.items() if name not in TREES}
+        self.tree = {name: pid for name, pid in processes.items() if name in TREES}
+        self.peaks = {name: 0.0 for name in self.tree}
+        self.over = threading.Event()
+        for pid in self.single.values():
+            forget_peak(pid)
+        self.thread = threading.Thread(target=self._sample, daemon=True)
+        self.thread.start()
+
+    def _sample(self):
+        while True:
+            for name, pid in self.tree.items():
+                self.peaks[name] = max(self.peaks[name], shared_out_mib(pid))
+            if self.over.wait(SAMPLE_SECONDS):
+                return
+
+    def end(self):
+        self.over.set()
+        self.thread.join()
+        return {**self.peaks, **{name: peak_mib(pid) for name, pid in self.single.items()}}
+
+
+def api_counters(api):
+    """Requests and bytes of the answers by verb, and the bytes of watch events."""
+    status, text = api.send("GET", "/metrics")
+    if status != 200:
+        raise RuntimeError(f"metrics of the API server: {status}")
+    counts = {}
+    for name, labels, value in SERIES.findall(text.decode()):
+        verb = VERB.search(labels or "")
+        key = (name, verb.group(1) if verb else "")
+        counts[key] = counts.get(key, 0.0) + float(value)
+    requests = {verb: n for (name, verb), n in counts.items() if name == "apiserver_request_total"}
+    answers = {verb: n for (name, verb), n in counts.items() if name == "apiserver_response_sizes_sum"}
+    events = sum(n for (name, _), n in counts.items() if name == "apiserver_watch_events_sizes_sum")
+    return {"requests": requests, "bytes": answers, "watch_bytes": events}
+
+
+def sql(conninfo, text):
+    done = subprocess.run([PSQL, conninfo, "-XAtc", text], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.strip()
+
+
+def database_counters(conninfo):
+    commits, wal = sql(conninfo, "SELECT sum(xact_commit), pg_current_wal_lsn() - '0/0' FROM pg_stat_database").split("|")
+    return {"commits": int(commits), "wal_bytes": int(wal)}
+
+
+def difference(after, before):
+    """after - before of counters, also nested."""
+    return {key: difference(value, before.get(key, {})) if isinstance(value, dict) else value - before.get(key, 0)
+            for key, value in after.items()}
