@@ -43,6 +43,7 @@ struct Sizes {
 
 // Fewer GPUs than the jobs request: the jobs that run at the start nearly fill them, so arriving jobs are pending.
 Sizes size_fleet(const Options& o, const trace::Window& w) {
+  if (o.nodes == 0) return {0, 0, 64, 64};
   if (o.kube != "fleet") {
     const int nodes = o.nodes > 0 ? o.nodes : 20;
     const int taken_back = std::min(o.spot_nodes, nodes / 2);
@@ -142,12 +143,12 @@ int run(const Options& o, const std::function<void(int)>& report) {
     }
     window = std::move(*chosen);
   }
-  const Sizes sizes = o.up && o.nodes <= 0 ? Sizes{6, 2, 16, 80} : size_fleet(o, window);
+  const Sizes sizes = o.up && o.nodes < 0 ? Sizes{6, 2, 16, 80} : size_fleet(o, window);
   Stack::Plan plan;
   plan.nodes = sizes.nodes;
   plan.spot_nodes = sizes.spot;
   plan.start = kStart;
-  plan.pool_manifest = pool_manifest(sizes.burst_gpus);
+  plan.pool_manifest = o.pools_file.empty() ? pool_manifest(sizes.burst_gpus) : testing::read_file(o.pools_file);
   Stack stack(o, plan);
   if (auto up = stack.start(); !up) {
     std::fprintf(stderr, "qm demo: %s\n", up.error().to_string().c_str());

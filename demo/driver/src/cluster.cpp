@@ -161,7 +161,7 @@ void RealCluster::carry(const Json& source_node, bool deleted) {
   }
 }
 
-void RealCluster::watch() {
+void RealCluster::watch(bool judged) {
   const auto add = [&](kube::Client& client, const kube::Resource& kind, kube::Informer::Callbacks callbacks) {
     informers_.push_back(std::make_unique<kube::Informer>(client, kind, "", std::move(callbacks)));
   };
@@ -182,21 +182,23 @@ void RealCluster::watch() {
        },
        {},
        [](const Json& node) { return kube::annotation(node, "kwok.x-k8s.io/node") == "fake"; }});
-  add(*client_, kJobs,
-      {[this](const Json& job, bool deleted) { witness_->see_job(job, deleted, wall()); }, {}, of_the_run});
-  add(*client_, kPods,
-      {[this](const Json& pod, bool deleted) { witness_->see_pod(pod, deleted, wall()); }, {}, of_the_run});
-  add(*client_, kNodeClaims,
-      {[this](const Json& claim, bool deleted) { witness_->see_claim(claim, deleted, wall()); }, {}, {}});
+  if (judged) {
+    add(*client_, kJobs,
+        {[this](const Json& job, bool deleted) { witness_->see_job(job, deleted, wall()); }, {}, of_the_run});
+    add(*client_, kPods,
+        {[this](const Json& pod, bool deleted) { witness_->see_pod(pod, deleted, wall()); }, {}, of_the_run});
+    add(*client_, kNodeClaims,
+        {[this](const Json& claim, bool deleted) { witness_->see_claim(claim, deleted, wall()); }, {}, {}});
+  }
   add(*fleet_, kNodes, {[this](const Json& node, bool deleted) { carry(node, deleted); }, {}, {}});
   for (auto& informer : informers_) informer->start();
 }
 
-Status RealCluster::begin(const std::string& fleet_kube, std::size_t nodes) {
+Status RealCluster::begin(const std::string& fleet_kube, std::size_t nodes, bool judged) {
   kube::ClientOptions options;
   options.server = fleet_kube;
   fleet_ = std::make_unique<kube::Client>(options);
-  watch();
+  watch(judged);
   if (!testing::wait_until([&] { return ready_ >= nodes; }, std::chrono::seconds(60 + nodes / 5))) {
     return fail(Code::kDeadlineExceeded, "{} of {} nodes are Ready", ready_.load(), nodes);
   }

@@ -34,8 +34,9 @@ class RealCluster {
   [[nodiscard]] const std::string& setting() const { return setting_; }
   [[nodiscard]] kube::Client& client() { return *client_; }
   [[nodiscard]] witness::Witness& witness() { return *witness_; }
-  /// Copies the instances of the fleet and begins to watch; returns when `nodes` are Ready.
-  Status begin(const std::string& fleet_kube, std::size_t nodes);
+  /// Copies the instances of the fleet and begins to watch; returns when `nodes` are Ready. Only for a run that is
+  /// judged the witness records jobs, pods and claims.
+  Status begin(const std::string& fleet_kube, std::size_t nodes, bool judged);
   Status make_namespace(const std::string& name);
   /// True if a script can stop and start the API server.
   [[nodiscard]] bool breakable() const { return !script_.empty(); }
@@ -54,7 +55,7 @@ class RealCluster {
   RealCluster() = default;
   Status install_kinds();
   void carry(const Json& node, bool deleted);
-  void watch();
+  void watch(bool judged);
 
   std::string setting_, script_, history_file_;
   bool own_ = false;  ///< started and stopped by this process

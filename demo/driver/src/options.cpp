@@ -25,7 +25,11 @@ Options parse(int argc, char** argv) {
       ->capture_default_str();
   ranged(app.add_option("--jobs", o.jobs, "limit of arriving jobs, chosen evenly"), at_least<int>(0, "jobs"));
   ranged(app.add_option("--nodes", o.nodes, "8-GPU nodes; default: fewer than the jobs need, so that some are pending"),
-         at_least<int>(1, "nodes"));
+         at_least<int>(0, "nodes"));
+  ranged(app.add_option("--boot-seconds", o.boot_s,
+                        "domain seconds until a launched instance is a node, up to twice that"),
+         at_least<int>(0, "seconds"))
+      ->capture_default_str();
   ranged(app.add_option("--spot-nodes", o.spot_nodes, "of them spot"), at_least<int>(0, "nodes"))
       ->capture_default_str();
   ranged(app.add_option("--speed", o.speed, "domain seconds a second"),
@@ -57,6 +61,12 @@ Options parse(int argc, char** argv) {
       "quarters of the nodes and do not end, or with --pods are those of the main job");
   app.add_option("--agent-set", o.agent_settings, "KEY=VALUE, a setting of every agent; may be repeated")
       ->allow_extra_args(false);
+  app.add_option(
+      "--postgres", o.postgres,
+      "conninfo of an empty database of a running server; default: a private server that does not sync to disk");
+  app.add_option("--pools", o.pools_file,
+                 "NodePools and node classes for the autoscaler, YAML, in place of the one for bursts")
+      ->check(CLI::ExistingFile);
   app.add_option("--json", o.json_file, "write the report here as JSON");
   app.add_option("--dir", o.dir, "logs, history and endpoints of the run")->capture_default_str();
   ranged(app.add_option("--random-kills", o.random_kills,
@@ -75,6 +85,7 @@ Options parse(int argc, char** argv) {
     app.parse(argc, argv);
     if (o.kube != "fleet" && o.kube != "peer" && !o.kube.starts_with("kubeconfig:"))
       throw CLI::ValidationError("--kube is fleet, peer or kubeconfig:PATH");
+    if (o.nodes == 0 && !o.up) throw CLI::ValidationError("--nodes 0 needs --up: there is no job without nodes");
     if (o.compare && o.kube != "peer") throw CLI::ValidationError("--compare needs --kube peer");
     if ((o.from_s >= 0) != (o.until_s >= 0))
       throw CLI::ValidationError("--from needs --until, and --until needs --from");

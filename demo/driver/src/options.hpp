@@ -12,6 +12,7 @@ struct Options {
   int jobs = -1;   ///< maximum number of arrivals; -1 = all
   int nodes = -1;  ///< 8-GPU nodes that exist from the start; -1 = sized so that jobs are pending
   int spot_nodes = 4;
+  int boot_s = 60;   ///< until an instance that is launched is a node, up to twice that
   int replicas = 1;  ///< processes of each service; one of them leads
   double speed = 120;
   std::uint64_t seed = 1;
@@ -23,6 +24,8 @@ struct Options {
   bool main_jobs = false;        ///< and those Jobs are the main job's: they end
   std::string bus = "postgres";  ///< postgres or kafka
   std::vector<std::string> agent_settings;  ///< KEY=VALUE of every agent, after those of the demo
+  std::string postgres;    ///< conninfo of an empty database of a running server; empty = a server of the run's own
+  std::string pools_file;  ///< manifests for the autoscaler in place of the demo's NodePool
   std::string json_file;
   std::string dir = "build/run";
   bool keep = false;  ///< keep everything running after the report

@@ -56,10 +56,14 @@ Status Stack::make_dirs() {
 
 Status Stack::start_database() {
   std::string why;
-  postgres_ = testing::Postgres::shared(&why);
-  if (postgres_ == nullptr)
-    return fail(Error{Code::kUnavailable, "no PostgreSQL: " + why, {}, "./qm setup installs it"});
-  conninfo_ = postgres_->fresh_database();
+  if (options_.postgres.empty()) {
+    postgres_ = testing::Postgres::shared(&why);
+    if (postgres_ == nullptr)
+      return fail(Error{Code::kUnavailable, "no PostgreSQL: " + why, {}, "./qm setup installs it"});
+    conninfo_ = postgres_->fresh_database();
+  } else {
+    conninfo_ = options_.postgres;
+  }
   redis_ = testing::Redis::start(&why);
   if (!redis_) return fail(Error{Code::kUnavailable, "no Redis: " + why, {}, "./qm setup installs it"});
   return {};
@@ -110,10 +114,10 @@ Status Stack::spawn(const std::string& name, std::vector<std::string> argv) {
 
 Status Stack::start_fleet() {
   const std::string dir = options_.dir + "/fleet";
-  QM_TRY(spawn("fleet",
-               {bin_ + "/qm-fleet", "--dir", dir, "--nodes", std::to_string(plan_.nodes), "--shape", "p5.48xlarge",
-                "--spot-nodes", std::to_string(plan_.spot_nodes), "--spot-shape", "p5.48xlarge", "--factor", "1",
-                "--seed", std::to_string(options_.seed), "--start", options_.kube == "fleet" ? plan_.start : ""}));
+  QM_TRY(spawn("fleet", {bin_ + "/qm-fleet", "--dir", dir, "--nodes", std::to_string(plan_.nodes), "--shape",
+                         "p5.48xlarge", "--spot-nodes", std::to_string(plan_.spot_nodes), "--spot-shape", "p5.48xlarge",
+                         "--factor", "1", "--boot-seconds", std::to_string(options_.boot_s), "--seed",
+                         std::to_string(options_.seed), "--start", options_.kube == "fleet" ? plan_.start : ""}));
   Json ports;
   const bool up = testing::wait_until(
       [&] {
@@ -142,14 +146,14 @@ Status Stack::start_fleet() {
 Status Stack::start_cluster() {
   if (options_.kube == "fleet") return {};
   QM_ASSIGN(real_, RealCluster::open(options_.kube, options_.dir, options_.compare));
-  QM_TRY(real_->begin(kube_url_, static_cast<std::size_t>(plan_.nodes + plan_.spot_nodes)));
+  QM_TRY(real_->begin(kube_url_, static_cast<std::size_t>(plan_.nodes + plan_.spot_nodes), !options_.up));
   kube_url_ = real_->setting();
   return {};
 }
 
 bool Stack::breakable(const std::string& what) const {
   if (what == "api") return real_ && real_->breakable();
-  return what == "kafka" ? own_broker_ : what == "postgres";
+  return what == "kafka" ? own_broker_ : what == "postgres" && postgres_ != nullptr;
 }
 
 Status Stack::break_outside(const std::string& what) {
