@@ -97,7 +97,9 @@ std::optional<Instant> Evaluation::next_timer() const {
     consider(plan.not_before);
     for (const auto& name : plan.claims) {
       const Claim* c = state_.tables.claims.find(name);
-      if (c != nullptr && c->state == ClaimState::kReady) consider(c->changed + state_.options.settle);
+      if (c == nullptr || c->state != ClaimState::kReady) continue;
+      consider(c->changed + state_.options.taken);
+      consider(c->changed + state_.options.settle);
     }
   }
   for (const auto& [name, node] : state_.tables.nodes) {

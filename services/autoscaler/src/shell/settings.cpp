@@ -56,7 +56,7 @@ Options engine_options(const Settings& settings) {
   constexpr std::size_t kAlternatives = 19;  // EC2 suggests at least ten types for a spot request
   if (settings.cluster.driver == Driver::kEc2) out.alternatives = kAlternatives;
   // kube-scheduler tries a pod again within its longest back-off of 10 s.
-  if (settings.cluster.alone) out.settle = std::chrono::seconds(30);
+  if (settings.cluster.alone) out.settle = out.taken = std::chrono::seconds(30);
   out.consolidation = consolidates(settings);
   out.consolidation_saving = static_cast<double>(settings.consolidation.least_percent) / 100;
   out.consolidation_horizon = settings.consolidation.horizon;

@@ -19,6 +19,7 @@ struct Options {
   Duration roll_back_retry = std::chrono::seconds(20);  ///< a termination of a failed launch is requested again
   Duration spot_margin = std::chrono::seconds(10);      ///< orders end this long before the capacity is reclaimed
   Duration settle = std::chrono::minutes(2);            ///< time for the scheduler to use ready instances
+  Duration taken = std::chrono::seconds(10);            ///< the same, where pods of others run on such an instance
   Duration extension = std::chrono::minutes(1);         ///< of a promise whose instances are late
   Duration pause = std::chrono::minutes(10);            ///< after unused instances; doubles each time
   Duration failed_memory = std::chrono::minutes(10);    ///< a failed claim remains visible for this time

@@ -18,12 +18,14 @@
 #include <set>
 
 namespace qm::autoscaler {
-// Whether the gang's instances are starting, or became ready so recently that placement may not have used them yet.
+// Whether the gang's instances are starting, or became ready so recently that placement may not have used them yet. Pods on one
+// of them while the whole gang is pending are others': the gang no longer has that instance.
 Launches::Cover Launches::review(const DemandUpdated::Item& item) {
   const Plan* plan = tables_.plans.find(item.id.uid);
   if (plan == nullptr) return Cover::kOpen;
   if (plan->promised_attempt == 0) return plan->not_before > state_.now ? Cover::kPaused : Cover::kOpen;
   bool coming = false, idle = false, used = false;
+  Instant last_ready{};
   for (const auto& name : plan->claims) {
     const Claim* c = tables_.claims.find(name);
     if (c != nullptr && c->retry_at && *c->retry_at > state_.now) {
@@ -34,11 +36,12 @@ Launches::Cover Launches::review(const DemandUpdated::Item& item) {
     if (c == nullptr || !(is_launching(*c) || c->state == ClaimState::kReady)) return Cover::kOpen;
     if (facts_.doomed(*c)) return Cover::kOpen;
     const NodeRow* node = facts_.node_of(*c);
-    coming |= is_launching(*c) || c->changed + options_.settle > state_.now;
+    coming |= is_launching(*c);
+    last_ready = std::max(last_ready, c->changed);
     idle |= c->state == ClaimState::kReady && node != nullptr && node->pods == 0;
     used |= node != nullptr && node->pods > 0;
   }
-  if (coming) {
+  if (coming || last_ready + (used && !item.runs ? options_.taken : options_.settle) > state_.now) {
     if (plan->promised_attempt != item.id.attempt || plan->ready_by <= state_.now) {
       Plan renewed = *plan;
       renewed.ready_by = std::max(renewed.ready_by, state_.now + options_.extension);
