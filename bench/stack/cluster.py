@@ -12,18 +12,19 @@ sys.path.insert(0, os.path.join(ROOT, "tools/peers"))
 from api import Api  # noqa: E402
 
 SCRIPT = os.path.join(ROOT, "tools/peers/kubernetes.sh")
-# GPUs are packed, as a GPU cluster is configured: with the defaults, which spread pods, large pods find no node. The lease outlives
-# the time for which a held scheduler is stopped.
+# The lease outlives the time for which a held scheduler is stopped. With the default scoring pods are spread over the nodes, and large
+# pods find none; a GPU cluster with a fixed number of nodes is configured to pack GPUs.
 SCHEDULER = """apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {kubeconfig: "%s/kubeconfig", qps: 5000, burst: 10000}
 leaderElection: {leaderElect: true, leaseDuration: 900s, renewDeadline: 840s}
-profiles:
+"""
+SCORING = {"spread": "", "packed": """profiles:
 - schedulerName: default-scheduler
   pluginConfig:
   - name: NodeResourcesFit
     args: {scoringStrategy: {type: MostAllocated, resources: [{name: nvidia.com/gpu, weight: 1}]}}
-"""
+"""}
 CLIENTS = 4
 READY_SECONDS = 300
 
@@ -60,8 +61,8 @@ def in_parallel(environment, items, work):
 
 
 class Cluster:
-    def __init__(self, folder, port, parts):
-        self.parts = parts
+    def __init__(self, folder, port, parts, scoring):
+        self.parts, self.scoring = parts, scoring
         self.run = os.path.join(folder, "kube")
         self.scheduler = os.path.join(folder, "scheduler.yaml")
         self.environment = dict(
@@ -73,7 +74,7 @@ class Cluster:
     def start(self):
         output_of([SCRIPT, "clean"], env=self.environment)
         with open(self.scheduler, "w", encoding="ascii") as file:
-            file.write(SCHEDULER % self.run)
+            file.write(SCHEDULER % self.run + SCORING[self.scoring])
         output_of([SCRIPT, "start"], env=self.environment)
         lines = output_of(["bash", "-c", f'eval "$({SCRIPT} env)" && env -0'], env=self.environment)
         self.environment = dict(line.split("=", 1) for line in lines.split("\0") if line)

@@ -25,7 +25,7 @@ class Side:
     def __init__(self, options, jobs):
         self.options, self.jobs = options, jobs
         self.held, self.launches = options.scenario == "released", options.scenario == "capacity"
-        self.cluster = Cluster(options.dir, options.port, self.parts)
+        self.cluster = Cluster(options.dir, options.port, self.parts, options.scoring)
         self.peers = {}  # name -> run folder of a program started by tools/peers
 
     def start(self):

@@ -43,6 +43,8 @@ def arguments():
                         "turnover: Jobs that end, at 70 %% load; capacity: single pods from zero nodes, with Karpenter for the others")
     parser.add_argument("--nodes", type=positive, default=300, help="nodes of 8 GPUs [300]")
     parser.add_argument("--pods", type=positive, help="about so many pods for three quarters of the GPUs; default: by the mix of sizes")
+    parser.add_argument("--scoring", choices=("spread", "packed"), help="of kube-scheduler: its default, or GPUs packed (MostAllocated); "
+                        "default: packed, and spread in capacity, where nodes are launched for the pods")
     parser.add_argument("--seconds", type=positive, default=1800, help="of arrivals in turnover [1800]")
     parser.add_argument("--runs", type=positive, default=3, help="turns of each side; figures are medians [3]")
     parser.add_argument("--seed", type=int, default=1, help="of the Jobs and of the order [1]")
@@ -52,6 +54,7 @@ def arguments():
     parser.add_argument("--dir", default=os.path.join(ROOT, "build/stack"), help="run folder [build/stack]")
     parser.add_argument("--port", type=positive, default=29443, help="first of twenty ports [29443]")
     options = parser.parse_args()
+    options.scoring = options.scoring or ("spread" if options.scenario == "capacity" else "packed")
     names = options.sides.split(",")
     unknown = set(names) - {side.name for side in SIDES}
     if unknown:
@@ -174,7 +177,7 @@ def main():
         print(f"{'met   ' if met else 'missed'}  {text}")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({**about, "scenario": options.scenario, "nodes": options.nodes, "jobs": len(jobs), "seed": options.seed,
+            json.dump({**about, "scenario": options.scenario, "scoring": options.scoring, "nodes": options.nodes, "jobs": len(jobs), "seed": options.seed,
                        "runs": results, "medians": medians,
                        "targets": [{"target": text, "met": met} for text, met in targets]}, file, indent=1)
     if options.svg:
