@@ -41,8 +41,9 @@ def node_pool(group, kind):
                     {"key": "node.kubernetes.io/instance-type", "operator": "In",
                      "values": [name for name in prices() if name.startswith(FAMILY)]}]
     template = {"nodeClassRef": {"group": group, "kind": kind, "name": "gpu"}, "requirements": requirements}
+    # The launch is compared, not the consolidation, which would end the pods of these Jobs.
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"},
-            "spec": {"template": {"spec": template}, "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "30s"}}}
+            "spec": {"template": {"spec": template}, "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}}}
 
 
 def quartermaster_pools():

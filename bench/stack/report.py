@@ -67,6 +67,7 @@ def figures(turn, jobs):
         "pods_per_s_middle": (len(middle) - 1) / (middle[-1] - middle[0]) if len(middle) > 1 and middle[-1] > middle[0] else None,
         "wait_p50_s": quantile(waits, 0.50), "wait_p99_s": quantile(waits, 0.99), "gpus": gpus, "nodes_used": nodes,
         "gpu_share": gpus / total if total else None, "stranded_gpus": total - gpus, "nodes": sum(1 for node in record.nodes.values() if node["gone"] is None or node["gone"] > end),
+        "last_node_s": max((node["joined"] - begin for node in record.nodes.values() if node["joined"] >= begin), default=None),
         "usd_per_hour": rate, "usd": spent, "partial_gangs": partial,
         "first_gang_s": first - begin if first is not None else None, "cpu_ms_per_pod": 1000 * sum(r["cpu_s"] for r in by_role.values()) / pods,
         "side_cpu_s": by_role.get("side", {}).get("cpu_s", 0.0), "side_cpu_ms_per_pod": 1000 * by_role.get("side", {}).get("cpu_s", 0.0) / pods,
@@ -86,7 +87,7 @@ ROWS = (
     ("pods bound", "bound", 0), ("of pods", "pods", 0), ("Jobs created, s", "jobs_created_s", 1), ("last admission, s", "last_admission_s", 1),
     ("last bind, s", "last_bind_s", 1), ("pods/s", "pods_per_s", 1), ("pods/s, middle 80 %", "pods_per_s_middle", 1),
     ("wait p50, s", "wait_p50_s", 2), ("wait p99, s", "wait_p99_s", 2), ("nodes used", "nodes_used", 0),
-    ("nodes", "nodes", 0), ("nodes, USD an hour", "usd_per_hour", 2), ("GPU share of used nodes", "gpu_share", 3), ("stranded GPUs", "stranded_gpus", 0), ("gangs bound in part", "partial_gangs", 0),
+    ("last node created, s", "last_node_s", 1), ("nodes", "nodes", 0), ("nodes, USD an hour", "usd_per_hour", 2), ("GPU share of used nodes", "gpu_share", 3), ("stranded GPUs", "stranded_gpus", 0), ("gangs bound in part", "partial_gangs", 0),
     ("first whole gang, s", "first_gang_s", 1), ("CPU per pod, all, ms", "cpu_ms_per_pod", 1), ("CPU per pod, own, ms", "side_cpu_ms_per_pod", 1),
     ("peak memory, own, MiB", "side_peak_mib", 0), ("API requests per pod", "all_api_requests_per_pod", 1),
     ("watch bytes per pod", "watch_bytes_per_pod", 0), ("commits per pod", "commits_per_pod", 1), ("WAL bytes per pod", "wal_bytes_per_pod", 0))

@@ -159,8 +159,8 @@ def main():
     os.makedirs(options.dir, exist_ok=True)
     jobs = workload.jobs_of(options.scenario, options.nodes, options.pods, options.seconds, options.seed)
     about = machine()
-    say(f"{options.scenario}: {len(jobs)} Jobs, {sum(j.pods for j in jobs)} pods, {sum(j.pods * j.gpus for j in jobs)} GPUs on "
-        f"{options.nodes} nodes of {workload.GPUS_PER_NODE}; commit {about['commit']}, {about['cores']} cores, load {about['load_before']:.2f}")
+    where = "from zero nodes" if options.scenario == "capacity" else f"on {options.nodes} nodes of {workload.GPUS_PER_NODE}"
+    say(f"{options.scenario}: {len(jobs)} Jobs, {sum(j.pods for j in jobs)} pods, {sum(j.pods * j.gpus for j in jobs)} GPUs {where}; commit {about['commit']}, {about['cores']} cores, load {about['load_before']:.2f}")
     order = random.Random(options.seed)
     results = {side.name: [] for side in options.sides}
     for run in range(options.runs):
@@ -177,13 +177,13 @@ def main():
         print(f"{'met   ' if met else 'missed'}  {text}")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({**about, "scenario": options.scenario, "scoring": options.scoring, "nodes": options.nodes, "jobs": len(jobs), "seed": options.seed,
+            json.dump({**about, "scenario": options.scenario, "scoring": options.scoring, "nodes": 0 if options.scenario == "capacity" else options.nodes, "jobs": len(jobs), "seed": options.seed,
                        "runs": results, "medians": medians,
                        "targets": [{"target": text, "met": met} for text, met in targets]}, file, indent=1)
     if options.svg:
         curves = {name: sorted(of, key=lambda r: r["pods_per_s"])[len(of) // 2]["binds_s"] for name, of in results.items()}
         with open(options.svg, "w", encoding="utf-8") as file:
-            file.write(report.chart(f"Pods bound, {options.scenario}, {options.nodes} nodes", curves))
+            file.write(report.chart(f"Pods bound, {options.scenario}, {where}", curves))
     return 0
 
 
