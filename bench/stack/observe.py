@@ -55,12 +55,20 @@ class Record:
 
 
 def _follow(environment, path, see):
-    api = Api(environment)
-    listed = api.call("GET", path)
-    for item in listed["items"]:
-        see(False, item, time.monotonic())
-    for kind, item in api.watch(path, listed["metadata"]["resourceVersion"], ALL_DAY_S):
-        see(kind == "DELETED", item, time.monotonic())
+    """Lists and watches without end. The API server ends the watch of a reader that is slow for a moment; it goes on after the last event."""
+    api, version = Api(environment), None
+    while True:
+        if version is None:
+            listed = api.call("GET", path)
+            version = listed["metadata"]["resourceVersion"]
+            for item in listed["items"]:
+                see(False, item, time.monotonic())
+        try:
+            for kind, item in api.watch(path, version, ALL_DAY_S):
+                version = item["metadata"]["resourceVersion"]
+                see(kind == "DELETED", item, time.monotonic())
+        except RuntimeError:  # the version is too old
+            version = None
 
 
 def _run(environment, bound, ended, over, result):

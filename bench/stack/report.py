@@ -120,8 +120,8 @@ def processes(results_by_side):
     for side, results in results_by_side.items():
         cells = []
         for name in results[-1]["processes"]:
-            turns = [r["processes"][name] for r in results if name in r["processes"]]
-            cpu, peak = (statistics.median(t[key] for t in turns) for key in ("cpu_s", "peak_mib"))
+            samples = [r["processes"][name] for r in results if name in r["processes"]]
+            cpu, peak = (statistics.median(t[key] for t in samples) for key in ("cpu_s", "peak_mib"))
             cells.append(f"{name} {cpu:.2f} ({peak:.0f})")
         lines.append(f"{side}: " + ", ".join(cells))
     return lines

@@ -2,7 +2,7 @@
 """The same Jobs on kube-scheduler, on Kueue with kube-scheduler, and on Quartermaster: ./qm bench stack.
 
 Each turn gets a new, empty control plane on this machine, so that no side inherits objects, caches or memory. The order of the
-sides is drawn anew for each run.
+sides is drawn for each run.
 """
 import argparse
 import json
@@ -164,9 +164,9 @@ def main():
     order = random.Random(options.seed)
     results = {side.name: [] for side in options.sides}
     for run in range(options.runs):
-        turns = list(options.sides)
-        order.shuffle(turns)
-        for side in turns:
+        drawn = list(options.sides)
+        order.shuffle(drawn)
+        for side in drawn:
             figures = take_turn(side, options, jobs)
             results[side.name].append(figures)
             say(f"run {run + 1}, {side.name}: {figures['bound']} of {figures['pods']} pods bound, {figures['pods_per_s']:.1f} pods/s")

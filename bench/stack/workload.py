@@ -52,7 +52,7 @@ def standing(nodes, pods, rng):
 
 
 def gangs(nodes):
-    """10 gangs of 512 pods and 100 of 32, pods of one GPU, in turn: nodes * 8 GPUs hold only a part of the 8,320 at once."""
+    """10 gangs of 512 pods and 100 of 32, pods of one GPU, mixed: nodes * 8 GPUs hold only a part of the 8,320 at once."""
     large, small = 10, 100
     for i in range(small):
         if i % (small // large) == 0:
