@@ -1,4 +1,5 @@
 """An observer process: when Jobs were admitted, and pods bound and ended, as watches of the API server show it."""
+import http.client
 import multiprocessing
 import os
 import threading
@@ -69,6 +70,8 @@ def _follow(environment, path, see):
                 see(kind == "DELETED", item, time.monotonic())
         except RuntimeError:  # the version is too old
             version = None
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.1)
 
 
 def _run(environment, bound, ended, over, result):
