@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <iterator>
 #include <utility>
@@ -26,6 +27,12 @@ constexpr std::size_t kMaxErrorBody = 64 << 10;
 constexpr seconds kWatchGrace{30};
 /// How often a paged list restarts because its continue token expired, before it requests all objects at once.
 constexpr int kListRestarts = 3;
+
+/// Names the program in the audit log. The part before the slash is the field manager of writes that name none.
+const std::string& user_agent() {
+  static const std::string name = fmt::format("quartermaster/{}", program_invocation_short_name);
+  return name;
+}
 
 /// The error of a Status object; `what` is the call.
 Error error_of(const std::string& what, int status, const Json& object) {
@@ -111,7 +118,7 @@ struct Client::Impl {
     out.method = std::move(method);
     out.target = path + target;
     out.headers.set("Accept", "application/json");
-    out.headers.set("User-Agent", "quartermaster");
+    out.headers.set("User-Agent", user_agent());
     authorize(out, options.token_file.empty() ? options.token : token_file.current());
     if (body != nullptr) {
       out.headers.set("Content-Type", type);

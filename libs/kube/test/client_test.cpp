@@ -78,6 +78,7 @@ TEST(KubeClient, SendsWhatTheApiExpects) {
   const auto seen = api.seen();
   ASSERT_EQ(seen.size(), 4U);
   EXPECT_EQ(seen[0].headers.get("Authorization"), "Bearer secret");
+  EXPECT_EQ(seen[0].headers.get("User-Agent"), "quartermaster/kube_test");
   EXPECT_EQ(seen[0].target, "/api/v1/namespaces/ns/pods/p/binding");
   const auto binding = *Json::parse(seen[0].body);
   EXPECT_EQ(binding.path("target.name").string(), "node-1");
