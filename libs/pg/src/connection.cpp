@@ -250,8 +250,9 @@ Result<Rows> Connection::exec(const std::string& sql) {
 }
 
 Result<bool> Connection::wait_notification(SteadyDuration timeout) {
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(timeout).count();
-  return impl_->guarded([&] { return impl_->session->await_notification(us / 1000000, us % 1000000) > 0; });
+  // libpqxx cuts the time to whole milliseconds: a wait for the rest of one would return at once, and be repeated.
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
+  return impl_->guarded([&] { return impl_->session->await_notification(ms / 1000, ms % 1000 * 1000) > 0; });
 }
 
 bool Connection::broken() const { return impl_->lost || !impl_->session->is_open(); }

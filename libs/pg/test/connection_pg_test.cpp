@@ -120,6 +120,16 @@ TEST_F(ConnectionTest, NotificationsWakeAndTimeOut) {
   EXPECT_TRUE(session_->wait_notification(20s).value());
 }
 
+/// A wait that ends before its time is repeated at once, until the rest of the time is over.
+TEST_F(ConnectionTest, AWaitIsNotCutToWholeMilliseconds) {
+  ASSERT_TRUE(session_->exec("listen test"));
+  for (const auto timeout : {1us, 900us, 1900us}) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_FALSE(session_->wait_notification(timeout).value());
+    EXPECT_GE(std::chrono::steady_clock::now() - start, timeout);
+  }
+}
+
 TEST_F(ConnectionTest, UriFormsAreTaken) {
   const auto rows = session_->exec("show port");
   conninfo_ = "postgresql://postgres@127.0.0.1:" + rows.value().str(0, 0) + "/postgres?connect_timeout=9";
