@@ -7,6 +7,9 @@
 // session has ended, as it does when the process dies, its session timeout has passed, or another member joined with
 // its instance name. A reader that lost only its session may still process what it read; its owner's cursor and key
 // versions make that harmless.
+//
+// A reader whose last read was empty waits for a notification: of a topic, or of its group. PostgreSQL delivers those
+// of a commit to every session that listens, and a session that is lost is replaced and reads at once.
 #include "assignment.hpp"
 #include "carriers.hpp"
 #include "postgres_schema.hpp"
@@ -31,6 +34,11 @@ using Session = std::unique_ptr<pg::Connection>;
 constexpr auto kTrimEvery = std::chrono::hours(1);
 constexpr auto kPauseBeforeRetry = std::chrono::milliseconds(50);
 constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);  ///< bounds the detection of a death
+/// A member without others in its group: bus.beat allows 30 s more than the session timeout then.
+constexpr SteadyDuration kBeatAlone = std::chrono::seconds(15);
+/// Reads without a notification, in case that one was lost.
+constexpr SteadyDuration kReadUnasked = std::chrono::seconds(15);
+constexpr SteadyDuration kReportEvery = std::chrono::seconds(1);
 
 struct Topic {
   std::int64_t id = 0;
@@ -202,7 +210,12 @@ class PgConsumer final : public Consumer {
     return out;
   }
 
-  void report(const TopicPartition& at, std::int64_t next_offset) override { reports_[at] = next_offset; }
+  void report(const TopicPartition& at, std::int64_t next_offset) override {
+    auto& last = reported_.try_emplace(at, -1).first->second;
+    if (last == next_offset) return;
+    last = next_offset;
+    reports_[at] = next_offset;
+  }
 
   [[nodiscard]] std::vector<TopicPartition> assignment() const override {
     std::vector<TopicPartition> out;
@@ -243,14 +256,22 @@ class PgConsumer final : public Consumer {
 
  private:
   Result<std::vector<Message>> try_poll(std::size_t max, SteadyDuration timeout) {
-    const auto until = steady_clock::now() + timeout;
-    while (true) {
+    auto now = steady_clock::now();
+    const auto until = now + timeout;
+    for (;; now = steady_clock::now()) {
       QM_TRY(keep_alive());
-      QM_ASSIGN(auto out, fetch(max));
-      const auto now = steady_clock::now();
-      if (!out.empty() || now >= until) return out;
-      if (seen_ != adopted_) continue;
-      QM_TRY(session_->wait_notification(std::max(SteadyDuration(0), std::min(until, next_beat_) - now)));
+      if (unread_ || now >= next_read_ || timeout <= SteadyDuration(0)) {
+        QM_ASSIGN(auto out, fetch(max));
+        // After messages there may be more.
+        unread_ = !out.empty() || seen_ != adopted_;
+        now = steady_clock::now();
+        next_read_ = now + kReadUnasked;
+        if (!out.empty() || now >= until) return out;
+        if (unread_) continue;
+      }
+      if (now >= until) return std::vector<Message>();
+      const auto next = std::min({until, next_beat_, next_read_});
+      QM_ASSIGN(unread_, session_->wait_notification(std::max(SteadyDuration(0), next - now)));
     }
   }
 
@@ -259,12 +280,17 @@ class PgConsumer final : public Consumer {
     const bool fresh = !session_ || session_->broken();
     if (fresh) QM_TRY(connect());
     if (fresh || id_ == 0) QM_TRY(join());
-    if (!fresh && adopted_ == seen_ && steady_clock::now() < next_beat_) return {};
+    const auto now = steady_clock::now();
+    if (now >= next_report_) {
+      flush_reports();
+      next_report_ = now + kReportEvery;
+    }
+    if (!fresh && adopted_ == seen_ && now < next_beat_) return {};
     while (true) {
       QM_ASSIGN(const auto rows,
                 session_->query("select generation, alive from bus.beat($1::text, $2::text, $3::bigint, $4::bigint)",
                                 pg::Params().text(options_.group).text(channel_).int8(id_).int8(adopted_)));
-      next_beat_ = steady_clock::now() + std::min(options_.session_timeout / 3, kBeatEvery);
+      next_beat_ = steady_clock::now() + (alone_ ? kBeatAlone : std::min(options_.session_timeout / 3, kBeatEvery));
       if (!rows.boolean(0, 1)) {
         QM_TRY(check_place());
         log::warn("removed from the reader group, rejoining", {{"group", options_.group}});
@@ -272,11 +298,10 @@ class PgConsumer final : public Consumer {
         continue;
       }
       seen_ = rows.int8(0, 0);
-      if (seen_ == adopted_) break;
+      if (seen_ == adopted_) return {};
       QM_TRY(adopt());
+      unread_ = true;
     }
-    flush_reports();
-    return {};
   }
 
   Status connect() {
@@ -319,7 +344,9 @@ class PgConsumer final : public Consumer {
     id_ = rows.int8(0, 0);
     adopted_ = 0;
     seen_ = -1;
+    alone_ = false;
     positions_.clear();
+    reported_.clear();
     QM_CRASH_POINT("bus.after_join");
     return {};
   }
@@ -345,6 +372,7 @@ class PgConsumer final : public Consumer {
     }
     positions_ = std::move(positions);
     adopted_ = rows.empty() ? 0 : rows.int8(0, 0);
+    alone_ = members.size() == 1;
     QM_CRASH_POINT("bus.after_assign");
     return {};
   }
@@ -439,9 +467,12 @@ class PgConsumer final : public Consumer {
   std::int64_t adopted_ = 0;  ///< generation of the current assignment
   std::int64_t seen_ = -1;    ///< generation of the group when last read; -1 = read again
   std::uint64_t turn_ = 0;
-  steady_clock::time_point next_beat_{};
+  bool alone_ = false;  ///< the group had no other member when its generation was adopted
+  bool unread_ = true;  ///< there may be messages, or another generation
+  steady_clock::time_point next_beat_{}, next_read_{}, next_report_{};
   std::map<TopicPartition, std::int64_t> positions_;
-  std::map<TopicPartition, std::int64_t> reports_;
+  std::map<TopicPartition, std::int64_t> reports_;   ///< not written yet
+  std::map<TopicPartition, std::int64_t> reported_;  ///< the newest ones
 };
 
 class PgBus final : public Bus {

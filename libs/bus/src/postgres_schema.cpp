@@ -131,10 +131,62 @@ begin
 end $body$;
 )sql";
 
+// A member without others beats rarely, so its beat may be older. Whoever joins gives it a new beat: from then on its
+// timeout counts, and the notification of the group lets it adopt the generation and beat as often as others.
+constexpr const char* kAlone = R"sql(
+alter table {schema}.member add column alone boolean not null default false;
+
+create or replace function {schema}.gone(m {schema}.member) returns boolean language sql volatile as $body$
+  select m.beat < clock_timestamp() - m.timeout_ms * interval '1 ms' - case when m.alone then interval '30 s' else '0' end
+    or m.locked and not exists (
+    select from pg_locks l where l.locktype = 'advisory' and l.classid = 1902994037 and l.objsubid = 2 and l.granted
+      and l.objid::bigint = {schema}.lock_of(m.id)
+      and l.database = (select d.oid from pg_database d where d.datname = current_database()))
+$body$;
+
+create or replace function {schema}.take_place(p_group text, p_channel text, p_topics text[], p_timeout_ms bigint,
+                                               p_instance text, p_former bigint) returns bigint
+language plpgsql as $body$
+declare
+  me bigint := nextval('{schema}.member_id');
+begin
+  perform pg_advisory_unlock_all();    -- of a former place
+  perform pg_advisory_lock(1902994037, {schema}.lock_of(me));
+  perform {schema}.change_group(p_group, p_channel);
+  delete from {schema}.member m where m.reader_group = p_group
+    and (m.id = p_former or p_instance <> '' and m.instance = p_instance or {schema}.gone(m));
+  update {schema}.member m set beat = clock_timestamp(), alone = false where m.reader_group = p_group and m.alone;
+  insert into {schema}.member (id, reader_group, topics, timeout_ms, instance, locked)
+  values (me, p_group, p_topics, p_timeout_ms, p_instance, true);
+  return me;
+end $body$;
+
+create or replace function {schema}.beat(p_group text, p_channel text, p_id bigint, p_adopted bigint,
+                                         out generation bigint, out alive boolean) language plpgsql as $body$
+begin
+  if exists (select from {schema}.member m where m.reader_group = p_group and m.id <> p_id and {schema}.gone(m)) then
+    perform from {schema}.reader_group g where g.name = p_group for update;
+    delete from {schema}.member m where m.reader_group = p_group and m.id <> p_id and {schema}.gone(m);
+    if found then
+      perform {schema}.change_group(p_group, p_channel);
+    end if;
+  end if;
+  if exists (select from {schema}.member m where m.id = p_id and m.generation <> p_adopted) then
+    perform pg_notify(p_channel, '');
+  end if;
+  update {schema}.member m set beat = clock_timestamp(), generation = p_adopted,
+    alone = not exists (select from {schema}.member o where o.reader_group = p_group and o.id <> p_id)
+  where m.id = p_id;
+  alive := found;
+  select g.generation into generation from {schema}.reader_group g where g.name = p_group;
+end $body$;
+)sql";
+
 }  // namespace
 
 const std::vector<pg::Migration>& bus_migrations() {
-  static const std::vector<pg::Migration> steps{{1, "log", kTables}, {2, "groups", kGroups}, {3, "places", kPlaces}};
+  static const std::vector<pg::Migration> steps{
+      {1, "log", kTables}, {2, "groups", kGroups}, {3, "places", kPlaces}, {4, "alone", kAlone}};
   return steps;
 }
 

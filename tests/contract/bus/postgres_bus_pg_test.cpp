@@ -113,6 +113,55 @@ TEST_P(PostgresBus, TheDeathOfAMemberIsSeenWithinTwoSeconds) {
   RecordProperty("seconds", std::to_string(took.count()));
 }
 
+/// When the session of the group's member last began a statement.
+std::string last_statement(const std::string& setting, const std::string& group) {
+  const auto session = pg::Connection::open(setting.substr(setting.find(':') + 1), {"watcher"}).value();
+  const auto rows = session->query("select query_start from pg_stat_activity where application_name = $1::text",
+                                   pg::Params().text("qm bus " + group));
+  return rows && rows->size() == 1 ? rows->str(0, 0) : std::string();
+}
+
+TEST_P(PostgresBus, AReaderWithoutMessagesWaitsForANotification) {
+  Reader reader;
+  reader.open(*bus_, group_, {topic_});
+  publish({record("a", 1)});
+  ASSERT_TRUE(read(reader, 1));
+  EXPECT_EQ(reader.turn(), 0U);
+  const auto before = last_statement(place_.setting, group_);
+  EXPECT_NE(before, "");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(reader.turn(), 0U);
+  EXPECT_EQ(last_statement(place_.setting, group_), before) << "twenty polls of an idle topic, and no statement";
+}
+
+/// The notification arrives with the answer to another statement of the session.
+TEST_P(PostgresBus, ANotificationIsNotLostBetweenPolls) {
+  Reader reader;
+  reader.open(*bus_, group_, {topic_});
+  for (std::int64_t version = 1; version <= 10; ++version) {
+    EXPECT_EQ(reader.turn(), 0U) << "the reader waits for a notification";
+    publish({record("a", version)});
+    ASSERT_TRUE(testing::wait_until([&] { return reader.consumer().lag() == 1; }));
+    EXPECT_EQ(reader.turn(100, 10s), 1U) << "before the read that needs no notification";
+  }
+}
+
+/// A member without others beats rarely. Its timeout still counts from the moment at which another one joins.
+TEST_P(PostgresBus, AMemberThatWasAloneAndHangsIsRemoved) {
+  Reader hung, other;
+  other.share(hung);
+  hung.open(*bus_, group_, {topic_});
+  ASSERT_TRUE(testing::wait_until([&] {
+    hung.turn();
+    return hung.consumer().assignment().size() == 4;
+  }));
+  other.open(*bus_, group_, {topic_});
+  publish({record("a", 1), record("b", 1)});
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(read(other, 2));
+  EXPECT_EQ(other.consumer().assignment().size(), 4U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 20s) << "and not after the time of a member without others";
+}
+
 /// A member that was silent for too long joins again and continues from the stored cursor.
 TEST_P(PostgresBus, ASilentMemberIsRemovedAndComesBack) {
   Reader silent, other;
