@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <iterator>
+#include <mutex>
 #include <utility>
 
 namespace qm::kube {
@@ -27,6 +28,9 @@ constexpr std::size_t kMaxErrorBody = 64 << 10;
 constexpr seconds kWatchGrace{30};
 /// How often a paged list restarts because its continue token expired, before it requests all objects at once.
 constexpr int kListRestarts = 3;
+
+/// The age of the list of API groups with which kinds are located.
+constexpr seconds kGroupsFresh{20};
 
 /// Names the program in the audit log. The part before the slash is the field manager of writes that name none.
 const std::string& user_agent() {
@@ -127,6 +131,36 @@ struct Client::Impl {
     return out;
   }
 
+  /// `served`: the versions of the group.
+  Result<Resource> find_among(const std::vector<std::string>& served, const std::string& group,
+                              const std::string& plural, const std::vector<std::string>& versions) {
+    std::vector<std::string> candidates;
+    if (group.empty()) {
+      candidates = {"v1"};
+    } else {
+      const auto take = [&](const std::string& version) {
+        const bool there = std::find(served.begin(), served.end(), version) != served.end();
+        const bool known = std::find(candidates.begin(), candidates.end(), version) != candidates.end();
+        if (there && !known) candidates.push_back(version);
+      };
+      for (const auto& version : versions) take(version);
+      if (versions.empty()) candidates = served;
+    }
+    for (const auto& version : candidates) {
+      const auto prefix = group.empty() ? "/api/" + version : "/apis/" + group + "/" + version;
+      const auto list = call(request("GET", prefix));
+      if (!list) {
+        if (list.error().code == Code::kNotFound) continue;
+        return fail(list.error());
+      }
+      for (const auto& resource : (*list)["resources"].items()) {
+        if (resource["name"].string() == plural)
+          return Resource{group, version, plural, resource["namespaced"].boolean()};
+      }
+    }
+    return fail(Code::kNotFound, "{} of {} are not served", plural, group.empty() ? "the core group" : group);
+  }
+
   Result<Json> call(const http::Request& request) { return call(request, request.method + " " + request.target); }
 
   Result<Json> call(const http::Request& request, const std::string& what) {
@@ -152,6 +186,9 @@ struct Client::Impl {
   ClientOptions options;
   TokenFile token_file;
   RetryAfter retry_after;
+  std::mutex groups_mutex;
+  Json groups;  ///< as last read by locate()
+  steady_clock::time_point groups_read{};
   std::string path;  // prefix of every target; mostly empty
   http::Client calls, watches;
 };
@@ -246,8 +283,8 @@ Result<std::string> Client::server_version() {
   return fmt::format("{}.{}", version["major"].string(), digits);
 }
 
-Result<std::vector<std::string>> Client::versions_of(const std::string& group) {
-  QM_ASSIGN(const auto all, impl_->call(impl_->request("GET", "/apis")));
+namespace {
+std::vector<std::string> versions_in(const Json& all, const std::string& group) {
   std::vector<std::string> out;
   for (const auto& item : all["groups"].items()) {
     if (item["name"].string() != group) continue;
@@ -259,35 +296,34 @@ Result<std::vector<std::string>> Client::versions_of(const std::string& group) {
   }
   return out;
 }
+}  // namespace
+
+Result<std::vector<std::string>> Client::versions_of(const std::string& group) {
+  QM_ASSIGN(const auto all, impl_->call(impl_->request("GET", "/apis")));
+  return versions_in(all, group);
+}
+
+Result<Resource> Client::locate(const std::string& group, const std::string& plural,
+                                const std::vector<std::string>& versions) {
+  std::vector<std::string> served;
+  if (!group.empty()) {
+    const std::lock_guard lock(impl_->groups_mutex);
+    if (impl_->groups.is_null() || steady_clock::now() - impl_->groups_read >= kGroupsFresh) {
+      QM_ASSIGN(impl_->groups, impl_->call(impl_->request("GET", "/apis")));
+      impl_->groups_read = steady_clock::now();
+    }
+    served = versions_in(impl_->groups, group);
+  }
+  return impl_->find_among(served, group, plural, versions);
+}
 
 Result<Resource> Client::find_kind(const std::string& group, const std::string& plural,
                                    const std::vector<std::string>& versions) {
-  std::vector<std::string> candidates;
-  if (group.empty()) {
-    candidates = {"v1"};
-  } else {
-    QM_ASSIGN(const auto served, versions_of(group));
-    const auto take = [&](const std::string& version) {
-      const bool there = std::find(served.begin(), served.end(), version) != served.end();
-      const bool known = std::find(candidates.begin(), candidates.end(), version) != candidates.end();
-      if (there && !known) candidates.push_back(version);
-    };
-    for (const auto& version : versions) take(version);
-    if (versions.empty()) candidates = served;
+  std::vector<std::string> served;
+  if (!group.empty()) {
+    QM_ASSIGN(served, versions_of(group));
   }
-  for (const auto& version : candidates) {
-    const auto prefix = group.empty() ? "/api/" + version : "/apis/" + group + "/" + version;
-    const auto list = impl_->call(impl_->request("GET", prefix));
-    if (!list) {
-      if (list.error().code == Code::kNotFound) continue;
-      return fail(list.error());
-    }
-    for (const auto& resource : (*list)["resources"].items()) {
-      if (resource["name"].string() == plural)
-        return Resource{group, version, plural, resource["namespaced"].boolean()};
-    }
-  }
-  return fail(Code::kNotFound, "{} of {} are not served", plural, group.empty() ? "the core group" : group);
+  return impl_->find_among(served, group, plural, versions);
 }
 
 Status Client::remove(const Resource& r, const std::string& ns, const std::string& name, const DeleteOptions& options) {

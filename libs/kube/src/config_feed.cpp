@@ -31,7 +31,7 @@ struct ConfigFeed::Feed {
         events(e),
         callbacks(calls),
         kind(std::move(k)),
-        informer(client, [this] { return client.find_kind(kind.group, kind.plural, kind.versions); }, "",
+        informer(client, [this] { return client.locate(kind.group, kind.plural, kind.versions); }, "",
                  {[this](const Json& object, bool deleted) { changed(object, deleted); }, [this] { listed(); }, {}}) {}
 
   Client& client;

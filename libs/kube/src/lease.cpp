@@ -29,9 +29,17 @@ LeaseRecord::LeaseRecord(Client& client, std::string ns, std::string name, Holde
 Status LeaseRecord::renew() { return write(true); }
 Status LeaseRecord::give_up() { return write(false); }
 
+// The version that this holder wrote last needs no read. If it is no longer the newest one, that is read.
 Status LeaseRecord::write(bool holds) {
+  if (written_.is_null()) return write_over(client_.get(resources::kLeases, ns_, name_), holds);
+  auto done = write_over(std::exchange(written_, Json()), holds);
+  const auto code = done ? Code::kUnknown : done.error().code;
+  if (code != Code::kAborted && code != Code::kNotFound) return done;
+  return write_over(client_.get(resources::kLeases, ns_, name_), holds);
+}
+
+Status LeaseRecord::write_over(Result<Json> found, bool holds) {
   const auto now = micro_time();
-  auto found = client_.get(resources::kLeases, ns_, name_);
   if (!found && found.error().code != Code::kNotFound) return fail(found.error());
   if (!found && !holds) return {};
   Json lease = found ? std::move(*found)
@@ -50,11 +58,13 @@ Status LeaseRecord::write(bool holds) {
   spec.set("leaseTransitions", holder_.term);
   spec.set("leaseDurationSeconds", holds ? kDurationSeconds : 1);
   spec.set("renewTime", now);
-  const auto written =
+  auto written =
       found ? client_.update(resources::kLeases, ns_, name_, lease) : client_.create(resources::kLeases, ns_, lease);
   if (!written && written.error().code == Code::kAlreadyExists)
     return fail(Code::kAborted, "the Lease {}/{} was created by another replica meanwhile", ns_, name_);
-  return written ? Status{} : Status(fail(written.error()));
+  if (!written) return fail(written.error());
+  written_ = std::move(*written);
+  return {};
 }
 
 }  // namespace qm::kube

@@ -97,6 +97,21 @@ TEST(KubeClient, SendsWhatTheApiExpects) {
   EXPECT_EQ(seen[3].body, R"({"x":null})");
 }
 
+/// Many informers wait for kinds that are not installed.
+TEST(KubeClient, AbsentKindsAreLocatedInOneList) {
+  Api api;
+  api.calls = {Api::body(*Json::parse(R"({"kind":"APIGroupList","groups":[]})"))};
+  Client client(options_of(api));
+  for (const char* group : {"a.example", "b.example", "a.example"}) {
+    const auto located = client.locate(group, "things", {"v1"});
+    ASSERT_FALSE(located);
+    EXPECT_EQ(located.error().code, Code::kNotFound);
+  }
+  EXPECT_EQ(api.seen().size(), 1U);
+  EXPECT_FALSE(client.find_kind("a.example", "things", {"v1"}));
+  EXPECT_EQ(api.seen().size(), 2U) << "who asks once gets the present list";
+}
+
 TEST(KubeClient, ListAllFollowsTheContinueToken) {
   Api api;
   api.lists = {Api::list({Api::pod("a", "1"), Api::pod("b", "2")}, "10", "token/1"),

@@ -10,7 +10,7 @@
 
 namespace qm::replica {
 namespace {
-constexpr auto kEvery = std::chrono::seconds(2);
+constexpr auto kEvery = std::chrono::seconds(5);  // the Lease names 15 s
 }  // namespace
 
 std::string own_namespace() {

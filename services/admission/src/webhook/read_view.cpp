@@ -28,11 +28,11 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
       : options(std::move(from)),
         namespaces_informer(client, kNamespaces, "",
                             {[this](const Json& ns, bool deleted) { seen(ns, deleted); }, [] {}}),
-        queues_informer(client, [&client] { return client.find_kind("kueue.x-k8s.io", "localqueues", kQueueVersions); },
+        queues_informer(client, [&client] { return client.locate("kueue.x-k8s.io", "localqueues", kQueueVersions); },
                         "", {[this](const Json& queue, bool deleted) { on_local_queue(queue, deleted); }, [] {}}),
         quotas_informer(client, kQuotas, "",
                         {[this](const Json& quota, bool deleted) { on_resource_quota(quota, deleted); }, [] {}}),
-        classes_informer(client, [&client] { return client.find_kind("node.k8s.io", "runtimeclasses", {"v1"}); }, "",
+        classes_informer(client, [&client] { return client.locate("node.k8s.io", "runtimeclasses", {"v1"}); }, "",
                          {[this](const Json& runtime, bool deleted) { on_runtime_class(runtime, deleted); }, [] {}}) {
     const auto annotated = [](const Json& object) {
       const auto value = kube::annotation(object, kReplicas);
@@ -54,7 +54,7 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
 
   void watch(kube::Client& client, const kube::Resource& kind, kube::Informer::Callbacks callbacks) {
     scaling_informers.push_back(std::make_unique<kube::Informer>(
-        client, [&client, kind] { return client.find_kind(kind.group, kind.plural, {kind.version}); }, "",
+        client, [&client, kind] { return client.locate(kind.group, kind.plural, {kind.version}); }, "",
         std::move(callbacks)));
   }
 

@@ -31,7 +31,7 @@ ClaimWatch::ClaimWatch(kube::Client& client, const DomainClock& clock, std::stri
     : clock_(clock),
       shard_(std::move(shard)),
       on_change_(std::move(on_change)),
-      informer_(client, [&client] { return client.find_kind("karpenter.sh", "nodeclaims", {"v1"}); }, "",
+      informer_(client, [&client] { return client.locate("karpenter.sh", "nodeclaims", {"v1"}); }, "",
                 {[this](const Json& claim, bool deleted) { changed(claim, deleted); },
                  [this] {
                    if (on_change_) on_change_();

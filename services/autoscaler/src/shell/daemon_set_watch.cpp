@@ -16,7 +16,7 @@ Result<PodSet> daemon_set_from(const Json& object) {
 }
 
 DaemonSetWatch::DaemonSetWatch(kube::Client& client)
-    : informer_(client, [&client] { return client.find_kind("apps", "daemonsets", {"v1"}); }, "",
+    : informer_(client, [&client] { return client.locate("apps", "daemonsets", {"v1"}); }, "",
                 {[this](const Json& object, bool deleted) { changed(object, deleted); }, [] {}, {}}) {}
 
 void DaemonSetWatch::changed(const Json& object, bool deleted) {

@@ -40,7 +40,7 @@ std::string group_of(const Json& pod) {
 }
 
 kube::Locate group_kind(kube::Client& client, const char* group, const char* version) {
-  return [&client, group, version] { return client.find_kind(group, "podgroups", {version}); };
+  return [&client, group, version] { return client.locate(group, "podgroups", {version}); };
 }
 
 /// ScheduleAnyway excludes no node.

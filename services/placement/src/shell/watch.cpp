@@ -122,7 +122,7 @@ struct Watcher::Impl {
     if (!alone) return;
     for (const char* group : {"scheduling.x-k8s.io", "scheduling.volcano.sh"}) {
       groups.push_back(std::make_unique<kube::Informer>(
-          client, [&client, group] { return client.find_kind(group, "podgroups", {}); }, "",
+          client, [&client, group] { return client.locate(group, "podgroups", {}); }, "",
           kube::Informer::Callbacks{
               [this](const Json& object, bool deleted) { solo.see_group(object, deleted); }, {}, {}}));
     }

@@ -98,6 +98,10 @@ class Client {
   /// prefers. kNotFound while its definition is not installed.
   Result<Resource> find_kind(const std::string& group, const std::string& plural,
                              const std::vector<std::string>& versions);
+  /// The same for an informer, which asks again and again while the kind is absent: from a list of API groups that may
+  /// be 20 s old, and is read once for all kinds.
+  Result<Resource> locate(const std::string& group, const std::string& plural,
+                          const std::vector<std::string>& versions);
   struct DeleteOptions {
     std::string uid;         ///< precondition; empty = none
     int grace_seconds = -1;  ///< -1 = the default of the object

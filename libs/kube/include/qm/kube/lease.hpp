@@ -27,10 +27,12 @@ class LeaseRecord {
 
  private:
   Status write(bool holds);
+  Status write_over(Result<Json> found, bool holds);
 
   Client& client_;
   const std::string ns_, name_;
   const Holder holder_;
+  Json written_;  ///< as stored by the last write
 };
 
 }  // namespace qm::kube

@@ -51,7 +51,7 @@ PodWatch::PodWatch(kube::Client& client, service::Host& host, WatchOptions optio
       client_(client),
       writer_(kPeriod, [this] { write(); }),
       volcano_informer_(client,
-                        [&client] { return client.find_kind("scheduling.volcano.sh", "podgroups", {"v1beta1"}); }, "",
+                        [&client] { return client.locate("scheduling.volcano.sh", "podgroups", {"v1beta1"}); }, "",
                         {[this](const Json& group, bool deleted) { group_changed(group, deleted); },
                          [this] {
                            {

@@ -63,7 +63,7 @@ namespace {
 
 kube::Locate locate(kube::Client& client, const config::WorkloadKind& kind) {
   return [&client, &kind] {
-    return client.find_kind(std::string(kind.group), std::string(kind.plural),
+    return client.locate(std::string(kind.group), std::string(kind.plural),
                             {kind.versions.begin(), kind.versions.end()});
   };
 }

@@ -53,7 +53,7 @@ WorkloadMirror::WorkloadMirror(kube::Client& client, service::Host& host, const 
       writer_(options.period, [this] { write(); }),
       informer_(client,
                 [&client] {
-                  return client.find_kind(kGroup, "workloads", {"v1beta2", "v1beta1"});
+                  return client.locate(kGroup, "workloads", {"v1beta2", "v1beta1"});
                 },
                 "",
                 {[this](const Json& object, bool deleted) { changed(object, deleted); }, [this] { synced_list(); },

@@ -115,7 +115,7 @@ NodeWatch::NodeWatch(kube::Client& client, bool lists_pods)
                     {[this](const Json& pod, bool deleted) { on_pod(pod, deleted); }, [] {}, {}}),
       node_informer_(client, kube::resources::kNodes, "",
                      {[this](const Json& node, bool deleted) { on_node(node, deleted); }, [] {}, {}}),
-      budget_informer_(client, [&client] { return client.find_kind("policy", "poddisruptionbudgets", {"v1"}); }, "",
+      budget_informer_(client, [&client] { return client.locate("policy", "poddisruptionbudgets", {"v1"}); }, "",
                        {[this](const Json& budget, bool deleted) { on_budget(budget, deleted); }, [] {}, {}}) {}
 
 void NodeWatch::start() {

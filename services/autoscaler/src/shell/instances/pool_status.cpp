@@ -63,7 +63,7 @@ PoolStatus::PoolStatus(kube::Client& client, const DomainClock& clock)
     : status_(
           client,
           [&client] {
-            return client.find_kind("karpenter.sh", "nodepools", {"v1", "v1beta1"});
+            return client.locate("karpenter.sh", "nodepools", {"v1", "v1beta1"});
           },
           clock) {}
 

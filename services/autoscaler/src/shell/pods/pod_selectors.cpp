@@ -7,7 +7,7 @@ namespace qm::autoscaler {
 namespace {
 
 kube::Locate located(kube::Client& client, const char* group, const char* plural) {
-  return [&client, group, plural] { return client.find_kind(group, plural, {"v1"}); };
+  return [&client, group, plural] { return client.locate(group, plural, {"v1"}); };
 }
 
 /// A selector of a Service or ReplicationController: each label must have its value.

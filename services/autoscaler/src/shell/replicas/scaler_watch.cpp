@@ -15,7 +15,7 @@ const kube::Resource kHpas{"autoscaling", "v2", "horizontalpodautoscalers", true
 constexpr Duration kSyncPeriod = std::chrono::seconds(15);
 
 kube::Locate scaled_objects(kube::Client& client) {
-  return [&client] { return client.find_kind("keda.sh", "scaledobjects", {"v1alpha1"}); };
+  return [&client] { return client.locate("keda.sh", "scaledobjects", {"v1alpha1"}); };
 }
 
 /// What decides: without status and fields that the server or other clients change.
