@@ -25,7 +25,7 @@ constexpr int kPartitions = 200;  // of all pairs together
 constexpr auto kMostWithoutLeader = 5s;
 /// A fifth of the product's times, to have 200 partitions in a minute.
 constexpr store::LeaseTiming kTiming{
-    .lease = 600ms, .renew = 50ms, .look = 40ms, .proof = 300ms, .without_session = 350ms};
+    .lease = 600ms, .renew = 50ms, .renew_alone = 400ms, .look = 40ms, .proof = 300ms, .without_session = 350ms};
 static_assert(kTiming.exclusive());
 
 /// Observations of the leader of a shard, from all its replicas.

@@ -308,7 +308,7 @@ void Service::beat(Process& p, SteadyInstant at) {
   }
   if (!away && !p.lease) p.lease = store::open_memory_lease(disk_);
   const auto own = p.clock.steady(at);
-  p.state->renewed(away ? Result<bool>(fail(sim::away().error())) : p.lease->renew(p.holder, p.holder), own, own);
+  p.state->renewed(away ? Result<store::Renewal>(fail(sim::away().error())) : p.lease->renew(p.holder, p.holder), own, own);
   // A restored database names an earlier leader, which is still running.
   if (!away && !p.state->lost() && p.host && !p.lost && !processes_[leader_]->host) {
     leader_ = static_cast<std::size_t>(p.number);

@@ -26,6 +26,7 @@ Status Leadership::wait(const std::function<bool()>& give_up, const std::functio
     }
     lease_->wait(timing_.look);
   }
+  keeps_ = true;
   thread_ = std::jthread([this](const std::stop_token& stop) { keep(stop); });
   return {};
 }
@@ -65,12 +66,22 @@ bool Leadership::look_again(bool at_once) {
 }
 
 void Leadership::keep(const std::stop_token& stop) {
+  renew_until(stop);
+  const std::lock_guard lock(mutex_);
+  keeps_ = asked_ = false;
+  renewed_.notify_all();
+}
+
+void Leadership::renew_until(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::string address;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, stop, timing_.renew, [this] { return poke_; });
-      poke_ = false;
+      changed_.wait_for(lock, stop, timing_.renew, [this] { return poke_ || asked_; });
+      const bool due = poke_ || asked_ || state_.due(boot_now(), used_);
+      // Only this thread uses the lease.
+      if (!due && !stop.stop_requested() && lease_->connected()) continue;
+      poke_ = used_ = false;
       address = address_;
     }
     if (stop.stop_requested()) return;
@@ -81,6 +92,8 @@ void Leadership::keep(const std::stop_token& stop) {
     if (!renewed && !state_.away())
       log::warn("the leader lease cannot be renewed", {{"error", renewed.error().to_string()}});
     state_.renewed(renewed, before, after);
+    asked_ = false;
+    renewed_.notify_all();
     if (state_.lost()) {
       log::error("another replica is the leader now", {{"holder", holder_}});
       return;
@@ -108,14 +121,23 @@ void Leadership::release() {
     log::warn("the leader lease is dropped without a release", {{"error", released.error().to_string()}});
 }
 
-bool Leadership::leads() const {
-  const std::lock_guard lock(mutex_);
-  return state_.leads(boot_now());
+bool Leadership::proves(bool (store::LeaseState::*condition)(SteadyInstant) const) const {
+  std::unique_lock lock(mutex_);
+  used_ = true;
+  const auto now = boot_now();
+  if ((state_.*condition)(now) || !keeps_ || !state_.rests(now)) return (state_.*condition)(now);
+  asked_ = true;
+  changed_.notify_all();
+  renewed_.wait_for(lock, timing_.proof, [this] { return !asked_; });
+  return (state_.*condition)(boot_now());
 }
 
-bool Leadership::may_answer() const {
+bool Leadership::leads() const { return proves(&store::LeaseState::leads); }
+bool Leadership::may_answer() const { return proves(&store::LeaseState::may_answer); }
+
+bool Leadership::holds() const {
   const std::lock_guard lock(mutex_);
-  return state_.may_answer(boot_now());
+  return state_.holds(boot_now());
 }
 
 bool Leadership::lost() const {

@@ -138,7 +138,7 @@ struct Replica::Impl {
         std::move(*api), settings.lease_namespace.empty() ? own_namespace() : settings.lease_namespace,
         lease_name(service, settings.shard),
         KubeLease::Term{leadership->holder(), static_cast<std::int64_t>(leadership->view().terms)},
-        [this] { return leadership->leads(); });
+        [this] { return leadership->holds(); });
   }
 };
 

@@ -140,6 +140,26 @@ TEST_F(LeadershipTest, WithoutADatabaseTheLastKnownLeaderIsReported) {
   EXPECT_TRUE(testing::wait_until([&] { return first->leads(); })) << "the same leader goes on";
 }
 
+/// Without a standby the beats are rare, here an hour apart: a proof is made when it is needed.
+TEST_F(LeadershipTest, ALeadThatRestsIsProvenWhenItIsNeeded) {
+  const store::LeaseTiming rare{.lease = 3h, .renew = 20ms, .renew_alone = 1h, .look = 20ms, .proof = 100ms};
+  const auto only = replica("only", rare);
+  ASSERT_TRUE(only->wait(never));
+  const auto session = pg::Connection::open(conninfo_, {"watcher"}).value();
+  const auto beat = [&] { return session->exec("select beat from cost.lease").value().int8(0, 0); };
+  std::int64_t last = -1;
+  EXPECT_TRUE(testing::wait_until([&] {
+    const auto until = std::chrono::steady_clock::now() + 10 * rare.proof;
+    last = beat();
+    return !testing::wait_until([&] { return beat() != last; }, 1s) && std::chrono::steady_clock::now() >= until;
+  })) << "the beats end";
+  EXPECT_TRUE(only->holds());
+  EXPECT_EQ(beat(), last) << "a report needs no proof";
+  EXPECT_TRUE(only->leads());
+  EXPECT_GT(beat(), last);
+  EXPECT_TRUE(only->may_answer());
+}
+
 TEST_F(LeadershipTest, AReplicaThatCannotReadTheSchemaStaysStandby) {
   const auto first = replica("first"), old = replica("old");
   ASSERT_TRUE(first->wait(never));
@@ -159,7 +179,7 @@ TEST_F(LeadershipTest, AReplicaThatCannotReadTheSchemaStaysStandby) {
   // A newer program starts, and the old one forwards calls again.
   const auto lease = store::open_lease(options_);
   EXPECT_EQ((*lease)->claim((*lease)->look()->beat, "newer"), true);
-  EXPECT_EQ((*lease)->renew("newer", "127.0.0.1:2"), true);
+  EXPECT_TRUE((*lease)->renew("newer", "127.0.0.1:2")->holds);
   EXPECT_TRUE(testing::wait_until([&] { return old->served() && old->view().holder == "newer"; }));
   give_up = true;
   waiting.join();

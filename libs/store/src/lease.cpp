@@ -31,10 +31,13 @@ class PgLease final : public Lease {
     return rows.affected() == 1;
   }
 
-  Result<bool> renew(const std::string& holder, const std::string& address) override {
-    QM_ASSIGN(const auto rows, ask(renew_, pg::Params().text(holder).text(address)));
-    return rows.affected() == 1;
+  Result<Renewal> renew(const std::string& holder, const std::string& address) override {
+    QM_ASSIGN(const auto rows, ask(renew_, pg::Params().text(holder).text(address).text(application_)));
+    if (rows.affected() != 1) return Renewal{};
+    return Renewal{true, rows.boolean(0, 0), std::exchange(renewed_session_, sessions_) == sessions_};
   }
+
+  bool connected() override { return session_ && session_->wait_notification(SteadyDuration::zero()).has_value(); }
 
   Status release(const std::string& holder) override {
     QM_TRY(ask(release_, pg::Params().text(holder)));
@@ -65,6 +68,7 @@ class PgLease final : public Lease {
     for (int attempt = 0;; ++attempt) {
       if (!session_ || session_->broken()) {
         QM_ASSIGN(session_, connect());
+        ++sessions_;
         // A beat that a server crash loses is harmless: the next one follows.
         QM_TRY(session_->exec("set synchronous_commit = off; listen " + pg::quote_name(application_)));
       }
@@ -86,11 +90,14 @@ class PgLease final : public Lease {
                        "where durable.v = 'on' and beat = $2::bigint";
   std::string renew_ = "update " + table_ +
                        " set address = $2::text, pid = pg_backend_pid(), beat = beat + 1, at = clock_timestamp() "
-                       "where holder = $1::text and not released";
+                       "where holder = $1::text and not released returning exists (select from pg_stat_activity a "
+                       "where a.application_name = $3::text and a.datname = current_database() and "
+                       "a.pid <> pg_backend_pid())";
   std::string release_ = "update " + table_ +
                          " set released = true, address = '', beat = beat + 1, at = clock_timestamp() "
                          "where holder = $1::text";
   Session session_;
+  std::uint64_t sessions_ = 0, renewed_session_ = 0;  ///< numbers of the present one and of the last renewal's
 };
 
 }  // namespace

@@ -46,16 +46,18 @@ void LeaseState::claimed(const std::string& holder, SteadyInstant before, Steady
   if (!gone_) acts_from_ = after + timing_.proof;
 }
 
-void LeaseState::renewed(const Result<bool>& answer, SteadyInstant before, SteadyInstant after) {
+void LeaseState::renewed(const Result<Renewal>& answer, SteadyInstant before, SteadyInstant after) {
   if (!answer) {
     away_ = after;
     return;
   }
   away_.reset();
-  if (*answer) {
+  watched_ = answer->watched;
+  if (answer->holds) {
     // Another replica may have claimed meanwhile, in a database that was replaced: a restored one names this replica
     // again.
-    if (proven_ && after - *proven_ >= timing_.without_session) acts_from_ = after + timing_.without_session;
+    if (!answer->same_session && proven_ && after - *proven_ >= timing_.without_session)
+      acts_from_ = after + timing_.without_session;
     proven_ = before;
   } else {
     lost_ = true;
@@ -67,6 +69,17 @@ bool LeaseState::release() {
   proven_.reset();
   return true;
 }
+
+bool LeaseState::due(SteadyInstant now, bool used) const {
+  return used || watched_ || away_ || !proven_ || now - *proven_ >= timing_.renew_alone;
+}
+
+bool LeaseState::rests(SteadyInstant now) const {
+  return proven_ && !lost_ && !watched_ && !away_ && now - *proven_ >= timing_.proof &&
+         now - *proven_ < timing_.renew_alone + timing_.proof;
+}
+
+bool LeaseState::holds(SteadyInstant now) const { return leads(now) || rests(now); }
 
 bool LeaseState::leads(SteadyInstant now) const {
   return proven_ && !lost_ && now - *proven_ < timing_.proof && now >= acts_from_;

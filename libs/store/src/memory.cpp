@@ -306,15 +306,16 @@ class MemoryLease final : public Lease {
     disk_->session = session_;
     return true;
   }
-  Result<bool> renew(const std::string& holder, const std::string& address) override {
+  Result<Renewal> renew(const std::string& holder, const std::string& address) override {
     const std::lock_guard lock(disk_->mutex);
     auto& lease = disk_->lease;
-    if (lease.holder != holder || lease.released) return false;
+    if (lease.holder != holder || lease.released) return Renewal{};
     lease.address = address;
     disk_->session = session_;
     ++lease.beat;
-    return true;
+    return Renewal{.holds = true};
   }
+  bool connected() override { return true; }
   Status release(const std::string& holder) override {
     const std::lock_guard lock(disk_->mutex);
     auto& lease = disk_->lease;

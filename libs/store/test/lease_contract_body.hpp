@@ -45,7 +45,7 @@ TEST_P(LeaseContract, OneClaimsRenewsAndReleases) {
   ASSERT_TRUE(view) << view.error().to_string();
   EXPECT_TRUE(view->holder.empty());
   EXPECT_EQ(a->claim(view->beat, "a"), true);
-  EXPECT_EQ(a->renew("a", "10.0.0.1:7101"), true);
+  EXPECT_TRUE(a->renew("a", "10.0.0.1:7101")->holds);
 
   const auto b = lease();
   view = b->look();
@@ -55,14 +55,14 @@ TEST_P(LeaseContract, OneClaimsRenewsAndReleases) {
   EXPECT_EQ(view->terms, 1U);
   EXPECT_TRUE(view->session);
   EXPECT_FALSE(view->released);
-  EXPECT_EQ(b->renew("b", ""), false) << "it is not the holder";
+  EXPECT_FALSE(b->renew("b", "")->holds) << "it is not the holder";
 
   ASSERT_TRUE(a->release("a"));
   view = b->look();
   ASSERT_TRUE(view);
   EXPECT_TRUE(view->released);
   EXPECT_TRUE(view->address.empty());
-  EXPECT_EQ(a->renew("a", "x:1"), false) << "a renewal does not claim a released lease";
+  EXPECT_FALSE(a->renew("a", "x:1")->holds) << "a renewal does not claim a released lease";
 }
 
 TEST_P(LeaseContract, OfManyClaimsOneWins) {
@@ -85,9 +85,9 @@ TEST_P(LeaseContract, ABeatBetweenLookAndClaimKeepsTheLead) {
   ASSERT_EQ(a->claim(0, "a"), true);
   const auto seen = b->look();
   ASSERT_TRUE(seen);
-  EXPECT_EQ(a->renew("a", "a:1"), true);
+  EXPECT_TRUE(a->renew("a", "a:1")->holds);
   EXPECT_EQ(b->claim(seen->beat, "b"), false);
-  EXPECT_EQ(a->renew("a", "a:1"), true);
+  EXPECT_TRUE(a->renew("a", "a:1")->holds);
 }
 
 TEST_P(LeaseContract, AReplicaThatWasOvertakenLearnsItAtTheNextBeat) {
@@ -95,7 +95,7 @@ TEST_P(LeaseContract, AReplicaThatWasOvertakenLearnsItAtTheNextBeat) {
   ASSERT_EQ(a->claim(0, "a"), true);
   const auto seen = b->look();
   ASSERT_EQ(b->claim(seen->beat, "b"), true);
-  EXPECT_EQ(a->renew("a", "a:1"), false);
+  EXPECT_FALSE(a->renew("a", "a:1")->holds);
   ASSERT_TRUE(a->release("a"));
   const auto view = b->look();
   ASSERT_TRUE(view);

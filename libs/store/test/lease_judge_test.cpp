@@ -105,14 +105,14 @@ TEST(LeaseState, AProofCountsFromTheMomentBeforeItsRenewal) {
   state.claimed("a", start, start + 100ms);
   EXPECT_TRUE(state.leads(start + 1499ms));
   EXPECT_FALSE(state.leads(start + 1500ms));
-  state.renewed(true, start + 1s, start + 1700ms);
+  state.renewed(Renewal{.holds = true}, start + 1s, start + 1700ms);
   EXPECT_TRUE(state.leads(start + 2499ms));
   EXPECT_FALSE(state.leads(start + 2500ms)) << "the answer took 0.7 s, which the proof does not count";
   EXPECT_FALSE(state.may_answer(start + 2500ms));
   state.renewed(fail(Code::kUnavailable, "away"), start + 2500ms, start + 2600ms);
   EXPECT_TRUE(state.may_answer(start + 11'599ms)) << "while the database is away nothing can have changed";
   EXPECT_FALSE(state.may_answer(start + 11'600ms));
-  state.renewed(false, start + 12s, start + 12s);
+  state.renewed(Renewal{}, start + 12s, start + 12s);
   EXPECT_TRUE(state.lost());
   EXPECT_FALSE(state.leads(start + 12s));
   EXPECT_FALSE(state.release()) << "there is no lead to end";
@@ -127,13 +127,41 @@ TEST(LeaseState, ALeaderThatHadNoProofWaitsUntilTheProofOfAnotherHasEnded) {
   ASSERT_TRUE(state.looked(LeaseView{}, start));
   state.claimed("a", start, start);
   state.renewed(fail(Code::kUnavailable, "cut off"), start + 1s, start + 5s);
-  state.renewed(true, start + 5s, start + 5s);
+  state.renewed(Renewal{.holds = true}, start + 5s, start + 5s);
   EXPECT_FALSE(state.leads(start + 5s)) << "the other's proof of 5 s ago may be valid";
-  state.renewed(true, start + 6500ms, start + 6500ms);
+  state.renewed(Renewal{.holds = true}, start + 6500ms, start + 6500ms);
   EXPECT_FALSE(state.leads(start + 5s + timing.proof));
   EXPECT_TRUE(state.leads(start + 5s + timing.without_session));
-  state.renewed(true, start + 8s, start + 8s);
+  state.renewed(Renewal{.holds = true}, start + 8s, start + 8s);
   EXPECT_TRUE(state.leads(start + 8s)) << "no standby may claim after 1.5 s without a beat";
+}
+
+/// A lead that no standby watches and nothing needs: a beat in two seconds is enough.
+TEST(LeaseState, AloneItBeatsRarelyAndItsProofRests) {
+  const LeaseTiming timing;
+  LeaseState state(timing);
+  const SteadyInstant start{1000s};
+  ASSERT_TRUE(state.looked(LeaseView{}, start));
+  state.claimed("a", start, start);
+  EXPECT_TRUE(state.due(start + timing.renew, false)) << "a standby may exist";
+  const Renewal alone{.holds = true, .watched = false, .same_session = true};
+  state.renewed(alone, start + 1s, start + 1s);
+  EXPECT_FALSE(state.due(start + 1s + timing.renew, false));
+  EXPECT_TRUE(state.due(start + 1s + timing.renew, true)) << "the proof is in use";
+  EXPECT_FALSE(state.rests(start + 2s)) << "it is proven";
+  EXPECT_TRUE(state.rests(start + 1s + timing.proof));
+  EXPECT_FALSE(state.leads(start + 1s + timing.proof)) << "a proof is not longer than otherwise";
+  EXPECT_TRUE(state.holds(start + 1s + timing.proof));
+  EXPECT_FALSE(state.due(start + 2999ms, false));
+  EXPECT_TRUE(state.due(start + 3s, false));
+  EXPECT_FALSE(state.rests(start + 1s + timing.renew_alone + timing.proof)) << "the process was suspended";
+  state.renewed(alone, start + 3s, start + 3s);
+  EXPECT_TRUE(state.leads(start + 3s)) << "on the same session the database is the same";
+  state.renewed(Renewal{.holds = true, .watched = false}, start + 5s, start + 5s);
+  EXPECT_FALSE(state.leads(start + 5s)) << "the database may have been restored meanwhile";
+  state.renewed(Renewal{.holds = true, .same_session = true}, start + 6s, start + 6s);
+  EXPECT_TRUE(state.due(start + 6s + timing.renew, false)) << "a standby counts now";
+  EXPECT_FALSE(state.rests(start + 6s + timing.proof));
 }
 
 TEST(LeaseState, AClaimFromALivingHolderActsWhenTheLastProofHasEnded) {
@@ -147,7 +175,7 @@ TEST(LeaseState, AClaimFromALivingHolderActsWhenTheLastProofHasEnded) {
   state.claimed("a", start, start + 100ms);
   EXPECT_EQ(state.view().holder, "a");
   EXPECT_EQ(state.view().terms, 5U);
-  state.renewed(true, start + 1s, start + 1s);
+  state.renewed(Renewal{.holds = true}, start + 1s, start + 1s);
   EXPECT_FALSE(state.leads(start + 1599ms));
   EXPECT_TRUE(state.leads(start + 1600ms));
   EXPECT_TRUE(state.release());

@@ -64,10 +64,31 @@ TEST_F(PgLeaseTest, ItConnectsAgainAfterALoss) {
   ASSERT_EQ(a->claim(0, "a"), true);
   ASSERT_NO_FATAL_FAILURE(
       run("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name like 'qm lease%'"));
-  EXPECT_EQ(a->renew("a", "a:1"), true);
+  EXPECT_TRUE(a->renew("a", "a:1")->holds);
   const auto view = a->look();
   ASSERT_TRUE(view);
   EXPECT_TRUE(view->session) << "the new session is the holder's";
+}
+
+TEST_F(PgLeaseTest, ARenewalSeesAStandbyAndItsOwnNewSession) {
+  const auto a = lease();
+  ASSERT_EQ(a->claim(0, "a"), true);
+  auto renewed = a->renew("a", "a:1");
+  ASSERT_TRUE(renewed);
+  EXPECT_FALSE(renewed->watched);
+  EXPECT_TRUE(a->renew("a", "a:1")->same_session);
+  EXPECT_TRUE(a->connected());
+  {
+    const auto b = lease();
+    ASSERT_TRUE(b->look());
+    EXPECT_TRUE(a->renew("a", "a:1")->watched);
+  }
+  EXPECT_TRUE(testing::wait_until([&] { return !a->renew("a", "a:1")->watched; }));
+  ASSERT_NO_FATAL_FAILURE(
+      run("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name like 'qm lease%'"));
+  EXPECT_TRUE(testing::wait_until([&] { return !a->connected(); })) << "seen without a statement";
+  EXPECT_FALSE(a->renew("a", "a:1")->same_session);
+  EXPECT_TRUE(a->renew("a", "a:1")->same_session);
 }
 
 TEST_F(PgLeaseTest, ANewerSchemaIsNotForThisProgram) {

@@ -34,11 +34,14 @@ class Leadership {
   /// Ends the lead, so that another process may take it at once. Safe to call twice.
   void release();
 
-  [[nodiscard]] bool leads() const;  ///< proven: effects on the external world are allowed
+  /// Proven: effects on the external world are allowed. A lead that rests (LeaseState::rests) is proven now, which
+  /// waits for a renewal.
+  [[nodiscard]] bool leads() const;
   /// Responses from memory are allowed: proven; or the database is unavailable, so that no other process can have
-  /// taken the lead since.
+  /// taken the lead since. Waits as leads() does.
   [[nodiscard]] bool may_answer() const;
-  [[nodiscard]] bool lost() const;  ///< another process took it, permanently
+  [[nodiscard]] bool holds() const;  ///< leads, or would if it were asked: for reports only
+  [[nodiscard]] bool lost() const;   ///< another process took it, permanently
   [[nodiscard]] bool waiting() const;
   /// While waiting: another process leads and serves, by a recent read.
   [[nodiscard]] bool served() const;
@@ -47,17 +50,21 @@ class Leadership {
 
  private:
   void keep(const std::stop_token& stop);
+  void renew_until(const std::stop_token& stop);
   bool look_again(bool at_once);  ///< true: claimed
+  bool proves(bool (store::LeaseState::*condition)(SteadyInstant) const) const;
 
   const std::unique_ptr<store::Lease> lease_;
   const store::LeaseTiming timing_;
   const std::string holder_;
 
   mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
+  mutable std::condition_variable_any changed_;  ///< for the renewals
+  mutable std::condition_variable renewed_;      ///< for those who wait for one
+  mutable bool used_ = false, asked_ = false;    ///< since the last renewal: the proof was needed; is waited for
   store::LeaseState state_;
   std::string address_;
-  bool waiting_ = false, released_ = false, unfit_ = false, poke_ = false;
+  bool waiting_ = false, released_ = false, unfit_ = false, poke_ = false, keeps_ = false;
   std::jthread thread_;
 };
 

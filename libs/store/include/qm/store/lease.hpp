@@ -21,6 +21,13 @@ struct LeaseView {
   bool session = false;     ///< the holder's session with the database is alive
 };
 
+/// The result of a renewal.
+struct Renewal {
+  bool holds = false;         ///< false: it is no longer the holder
+  bool watched = true;        ///< another session with the lease exists: a standby may count the time since this beat
+  bool same_session = false;  ///< as at the previous renewal, so the database was not replaced between them
+};
+
 /// A row in the database by which the replicas of a shard elect their leader. A second leader cannot write: every
 /// commit checks the epoch, which only the holder of the lease can raise (PgOptions::fenced).
 ///
@@ -33,8 +40,10 @@ class Lease {
   virtual Result<LeaseView> look() = 0;
   /// Becomes the holder if nothing has changed since the last read; false: another replica was faster.
   virtual Result<bool> claim(std::uint64_t seen_beat, const std::string& holder) = 0;
-  /// Publishes that the holder is alive, and its address. False: it is no longer the holder.
-  virtual Result<bool> renew(const std::string& holder, const std::string& address) = 0;
+  /// Publishes that the holder is alive, and its address.
+  virtual Result<Renewal> renew(const std::string& holder, const std::string& address) = 0;
+  /// Whether the session of the last call is open, as far as is known without a statement.
+  virtual bool connected() = 0;
   /// The holder releases the lease: a standby may claim it at once.
   virtual Status release(const std::string& holder) = 0;
   /// Waits until a holder may have released, or the timeout.
@@ -49,7 +58,10 @@ Result<std::unique_ptr<Lease>> open_lease(PgOptions options);
 struct LeaseTiming {
   SteadyDuration lease = std::chrono::seconds(3);         ///< a holder without a beat for this long is gone
   SteadyDuration renew = std::chrono::milliseconds(250);  ///< between two beats
-  SteadyDuration look = std::chrono::milliseconds(200);   ///< between two reads of a standby
+  /// Between two beats while no standby exists and nothing needs the proof: a standby that comes counts from its first
+  /// read, and the holder sees it at the next beat.
+  SteadyDuration renew_alone = std::chrono::seconds(2);
+  SteadyDuration look = std::chrono::milliseconds(200);  ///< between two reads of a standby
   /// A successful renewal proves the lead for this long, from the moment before it was sent.
   SteadyDuration proof = std::chrono::milliseconds(1500);
   /// A holder whose session has ended is gone after this time: enough to reconnect if only the session was lost.
@@ -57,7 +69,9 @@ struct LeaseTiming {
 
   /// No standby may claim while a proof of the holder can be valid. A proof begins before its beat reaches the
   /// database, and a standby counts from the moment after it read this beat.
-  [[nodiscard]] constexpr bool exclusive() const { return proof < without_session && without_session <= lease; }
+  [[nodiscard]] constexpr bool exclusive() const {
+    return proof < without_session && without_session <= lease && renew_alone + renew < lease;
+  }
 };
 static_assert(LeaseTiming{}.exclusive());
 
@@ -86,7 +100,8 @@ class LeaseJudge {
 /// Laws     a proof is a successful renewal or claim; it counts from the moment before it was sent, for
 ///          LeaseTiming::proof. A replica that had no proof for so long that another could claim acts again after
 ///          LeaseTiming::without_session:
-///          the database may have been restored to a copy from before that claim.
+///          the database may have been restored to a copy from before that claim. Not so if its session is the same:
+///          a restore ends it.
 /// Threads  one at a time.
 class LeaseState {
  public:
@@ -95,7 +110,11 @@ class LeaseState {
   bool looked(const Result<LeaseView>& view, SteadyInstant now, bool at_once = false);
   /// After a successful claim, of the lease as it was at the last read.
   void claimed(const std::string& holder, SteadyInstant before, SteadyInstant after);
-  void renewed(const Result<bool>& answer, SteadyInstant before, SteadyInstant after);
+  void renewed(const Result<Renewal>& answer, SteadyInstant before, SteadyInstant after);
+  /// Whether the next beat is due, LeaseTiming::renew after the previous one. `used`: the proof was needed since.
+  [[nodiscard]] bool due(SteadyInstant now, bool used) const;
+  /// The lead has no proof only because nothing needed one: a renewal makes it.
+  [[nodiscard]] bool rests(SteadyInstant now) const;
   /// The replica ends its lead. False: it has no lead.
   bool release();
 
@@ -103,6 +122,7 @@ class LeaseState {
   /// Responses from memory are allowed: proven; or the database is unavailable, so that no replica can have claimed
   /// the lease since.
   [[nodiscard]] bool may_answer(SteadyInstant now) const;
+  [[nodiscard]] bool holds(SteadyInstant now) const;             ///< leads, or rests
   [[nodiscard]] bool served(SteadyInstant now) const;            ///< another replica leads and serves, by a recent read
   [[nodiscard]] bool lost() const { return lost_; }              ///< another replica claimed it, permanently
   [[nodiscard]] bool away() const { return bool(away_); }        ///< the last call failed
@@ -115,7 +135,7 @@ class LeaseState {
   LeaseView view_;
   std::optional<SteadyInstant> looked_, proven_, away_;
   SteadyInstant acts_from_{};  ///< when the last proof of another replica that may lead has expired
-  bool gone_ = false, served_ = false, lost_ = false;
+  bool gone_ = false, served_ = false, lost_ = false, watched_ = true;
 };
 
 /// Steady time that includes the suspension of the host.
