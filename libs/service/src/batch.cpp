@@ -440,6 +440,7 @@ void Host::Impl::committed(Batch& batch) {
     std::lock_guard lock(mutex);
     saving.ended();
     for (const auto& [at, read] : batch.cursors) cursors[at] = read;
+    if (!batch.cursors.empty()) ++cursor_moves;
     ++counters.batches;
     counters.inputs += batch.inputs.size();
     counters.events += batch.effects.events.size();

@@ -116,6 +116,7 @@ struct Host::Impl {
   std::atomic<std::uint64_t> loaded_term{
       0};                                 // term at the load of the state: earlier messages from the bus are read again
   std::atomic<std::uint64_t> written{0};  // newest committed outbox sequence
+  std::atomic<std::uint64_t> cursor_moves{0};  // commits with cursors
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
   std::uint64_t consumer_term = 0;                        // term of the cursors that the consumer started at
@@ -137,7 +138,9 @@ struct Host::Impl {
     bool other_log = false;
   };
   std::map<std::string, Healing> healing, healed;  // for the next consumer, for this one
-  SteadyInstant next_lag{};                        // when the lag is read again
+  SteadyInstant next_lag{}, next_idle_lag{};       // when the lag is read again
+  SteadyInstant next_idle_check{};                 // when a log without new messages is compared with its anchor again
+  std::uint64_t reported_moves = 0;                // `cursor_moves` at the last look at the lag
 
   std::atomic<bool> loaded{false}, lost{false}, store_away{false};
   std::atomic<bool> prove_lead{false};  // write a batch, even an empty one, to verify the lead
@@ -198,7 +201,8 @@ struct Host::Impl {
   void take_message(bus::Message message);
   bool open_consumer();
   [[nodiscard]] bool is_gap(const bus::Message& message);  // by its offset or the log's identity
-  bool is_same_log();          // of one partition; false: it is another log, and is read after a snapshot
+  // Of one partition; false: it is another log, and is read after a snapshot. `any`: this poll had messages.
+  bool is_same_log(bool any);
   bool look_at_lag(bool any);  // whether the carrier was queried
   bool close_short_logs();
   void report_outcome(const store::IntentRow& intent, Outcome outcome);

@@ -17,8 +17,8 @@ constexpr auto kAnnounceTimeout = std::chrono::seconds(2);
 /// Any offset is accepted as the next one, for this long after the snapshot.
 constexpr std::int64_t kAny = -1;
 constexpr auto kFresh = std::chrono::seconds(10);
-/// After this number of polls the log of one partition is compared with what was read of it: with empty polls, one a
-/// second.
+/// After this number of polls the log of one partition is compared with what was read of it; with empty polls at most
+/// once in HostOptions::bus_look.
 constexpr std::uint64_t kPollsPerCheck = 10;
 constexpr auto kCheckTimeout = std::chrono::milliseconds(500);
 
@@ -311,8 +311,11 @@ bool Host::Impl::is_gap(const bus::Message& message) {
 // While the anchor is in the log, everything read before this moment is of the same log, and the newest message is
 // the next anchor. If retention has deleted the anchor, it is unknown whether the log is the same: for such a quiet
 // partition a snapshot is fetched.
-bool Host::Impl::is_same_log() {
+bool Host::Impl::is_same_log(bool any) {
   if (++polls % kPollsPerCheck != 0 || positions.empty()) return true;
+  const auto now = std::chrono::steady_clock::now();
+  if (!any && now < next_idle_check) return true;
+  next_idle_check = now + options.bus_look;
   auto next = positions.upper_bound(checked);
   if (next == positions.end()) next = positions.begin();
   auto& [at, read] = *next;
@@ -390,7 +393,7 @@ bool Host::Impl::consume_once() {
     return false;
   }
   works(reading);
-  if (!is_same_log()) return true;
+  if (!is_same_log(!messages->empty())) return true;
   for (auto& m : *messages) {
     take_message(std::move(m));
     if (!consumer) return true;  // the log is another one: all uncommitted messages are read again
@@ -402,15 +405,21 @@ bool Host::Impl::consume_once() {
 }
 
 bool Host::Impl::look_at_lag(bool any) {
-  // Reading the lag requires a request to the carrier: under continuous load it may be half a second old.
+  // Reading the lag requires a request to the carrier: under continuous load it may be half a second old, and at rest
+  // it changes rarely.
   const auto now = std::chrono::steady_clock::now();
-  const bool look = !any || now >= next_lag;
-  if (look) next_lag = now + std::chrono::milliseconds(500);
+  const std::uint64_t moves = cursor_moves;
+  const bool look = any ? now >= next_lag : moves != reported_moves || !unverified.empty() || now >= next_idle_lag;
+  if (look) {
+    next_lag = now + std::chrono::milliseconds(500);
+    next_idle_lag = now + options.bus_look;
+    reported_moves = moves;
+  }
   const std::int64_t lag = look ? consumer->lag() : 0;
   std::map<bus::TopicPartition, ReadPosition> done;
   {
     std::lock_guard lock(mutex);
-    counters.bus_lag = look ? lag : std::max<std::int64_t>(counters.bus_lag, 1);
+    if (look || any) counters.bus_lag = look ? lag : std::max<std::int64_t>(counters.bus_lag, 1);
     done = cursors;
   }
   if (look) {

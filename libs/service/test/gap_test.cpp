@@ -47,6 +47,75 @@ class Trimmed final : public bus::Bus {
   std::int64_t first_;
 };
 
+/// Counts the requests to the carrier, and waits for no message.
+class Counted final : public bus::Bus {
+ public:
+  explicit Counted(std::shared_ptr<bus::Bus> all) : all_(std::move(all)) {}
+  Status ensure_topics(std::span<const std::string> topics, int partitions) override {
+    return all_->ensure_topics(topics, partitions);
+  }
+  Result<std::unique_ptr<bus::Producer>> producer(const std::string& id) override { return all_->producer(id); }
+  Result<std::unique_ptr<bus::Consumer>> consumer(bus::ConsumerOptions options) override {
+    struct Reads final : bus::Consumer {
+      std::unique_ptr<bus::Consumer> all;
+      Counted* counts = nullptr;
+      Result<std::vector<bus::Message>> poll(std::size_t max, SteadyDuration) override {
+        return all->poll(max, SteadyDuration::zero());
+      }
+      void report(const bus::TopicPartition& at, std::int64_t next) override { counts->reported[at] = next; }
+      [[nodiscard]] std::vector<bus::TopicPartition> assignment() const override { return all->assignment(); }
+      [[nodiscard]] std::int64_t lag() const override {
+        ++counts->lags;
+        return all->lag();
+      }
+      [[nodiscard]] std::map<bus::TopicPartition, std::int64_t> ends() const override { return all->ends(); }
+      Result<std::optional<std::string>> value_at(const bus::TopicPartition& at, std::int64_t offset,
+                                                  SteadyDuration timeout) override {
+        ++counts->values;
+        return all->value_at(at, offset, timeout);
+      }
+    };
+    auto reads = std::make_unique<Reads>();
+    QM_ASSIGN(reads->all, all_->consumer(std::move(options)));
+    reads->counts = this;
+    return std::unique_ptr<bus::Consumer>(std::move(reads));
+  }
+  [[nodiscard]] std::string name() const override { return "counted"; }
+  int lags = 0, values = 0;
+  std::map<bus::TopicPartition, std::int64_t> reported;
+
+ private:
+  std::shared_ptr<bus::Bus> all_;
+};
+
+TEST(Host, AtRestTheBusIsLookedAtRarely) {
+  World w("at-rest");
+  const auto counted = std::make_shared<Counted>(w.bus);
+  w.bus = counted;
+  HostOptions options{.consumes = {"qm.in"}};
+  options.bus_look = std::chrono::hours(1);
+  w.boot(options);
+  auto producer = *w.bus->producer("p");
+  const auto send = [&](std::uint64_t version) {
+    const std::vector<bus::Record> one{{"qm.in", "a", envelope("a", version, "a=1")}};
+    ASSERT_TRUE(producer->publish(one, std::chrono::seconds(1)));
+    w.settle();
+    w.host->consume_once();
+  };
+  send(1);
+  const bus::TopicPartition at{"qm.in", bus::partition_of("a", bus::kDefaultPartitions)};
+  EXPECT_EQ(counted->reported[at], 1);
+  EXPECT_EQ(w.host->counters().bus_lag, 0);
+  const int lags = counted->lags, values = counted->values;
+  EXPECT_GT(lags, 0);
+  for (int i = 0; i < 100; ++i) w.host->consume_once();
+  EXPECT_EQ(counted->lags, lags);
+  EXPECT_LE(counted->values, values + 1) << "one comparison of a log, which was due";
+  send(2);
+  EXPECT_GT(counted->lags, lags) << "the cursor has moved";
+  EXPECT_EQ(counted->reported[at], 2) << "as it is committed";
+}
+
 TEST(Host, TakesASnapshotWhereTheBusNoLongerKeepsWhatItNeeds) {
   World w("retention");
   int asked = 0;

@@ -32,7 +32,7 @@ constexpr std::int64_t kTrimBite = 10'000;
 constexpr auto kTrimEvery = std::chrono::seconds(60);
 // Not now(), which is the time of the transaction's begin.
 constexpr const char* kServerNow = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
-constexpr auto kLookEvery = std::chrono::milliseconds(100);
+constexpr auto kLookEvery = std::chrono::seconds(15);
 
 bool worth_repeating(const Error& error) {
   return error.code == Code::kAborted || error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
@@ -105,8 +105,11 @@ class PgStore final : public Store {
 
   Result<std::vector<OutboxRow>> read_outbox(std::uint64_t after, std::size_t max) override {
     if (auto known = recent_.after(after, max)) {
-      // No row newer than this store's own can exist; but the caller must detect an unavailable store.
-      if (!known->empty() || std::chrono::steady_clock::now() < next_look_) return std::move(*known);
+      // No row newer than this store's own can exist; but the caller must detect an unavailable store. The end of the
+      // session is seen without a statement, the silence of a server only by one.
+      if (!known->empty()) return std::move(*known);
+      const bool open = relay_ && relay_->wait_notification(SteadyDuration::zero());
+      if (open && std::chrono::steady_clock::now() < next_look_) return std::move(*known);
     }
     next_look_ = std::chrono::steady_clock::now() + kLookEvery;
     QM_ASSIGN(const auto rows,

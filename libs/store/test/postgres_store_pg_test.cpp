@@ -34,6 +34,26 @@ const std::string kCommit(
     "commit\0",
     8);
 
+/// The relay asks ten times a second whether there are rows.
+TEST_F(PgStoreTest, ARelayWithoutRowsSendsNoStatementAndSeesTheEndOfItsSession) {
+  const auto store = open_at(conninfo_);
+  ASSERT_TRUE(store->acquire("a"));
+  ASSERT_TRUE(store->read_outbox(0, 10));
+  const auto last = [&] {
+    return ask(
+        "select backend_start || ' ' || query_start from pg_stat_activity where application_name like 'qm relay%'");
+  };
+  const auto before = last();
+  EXPECT_NE(before, "");
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(store->read_outbox(0, 10));
+  EXPECT_EQ(last(), before);
+  ask("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name like 'qm relay%'");
+  EXPECT_TRUE(testing::wait_until([&] { return store->read_outbox(0, 10) && last() != before && !last().empty(); }));
+  server_->kill9();
+  EXPECT_TRUE(testing::wait_until([&] { return !store->read_outbox(0, 10); })) << "an unavailable store is an error";
+  ASSERT_TRUE(server_->restart());
+}
+
 // ---- migrations
 
 TEST_F(PgStoreTest, AppliedMigrationsMayNotChange) {
