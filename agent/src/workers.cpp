@@ -100,7 +100,7 @@ void Pacer::keep_time() {
     if (queue_.empty()) {
       wake_.wait(lock);
     } else {
-      wake_.wait_for(lock, std::min(clock_.until(queue_.begin()->first), DomainClock::max_slice));
+      wake_.wait_for(lock, std::min(clock_.until(queue_.begin()->first), clock_.slice()));
     }
   }
 }

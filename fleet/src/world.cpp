@@ -105,7 +105,7 @@ void World::run(std::stop_token stop) {
       held.lock();
       continue;
     }
-    SteadyDuration wait = DomainClock::max_slice;
+    SteadyDuration wait = DomainClock::kSlice;
     const double speed = clock_->factor();
     if (!timers_.empty() && speed > 0) {
       const double steady_us = static_cast<double>((timers_.begin()->first.first - now()).count()) / speed;

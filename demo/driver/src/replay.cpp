@@ -182,7 +182,7 @@ void Submitter::start(Instant start) {
       const auto& job = window_.arriving[next_];
       const Instant at = start + std::chrono::seconds(job.submit_s - window_.from_s);
       if (const auto wait = stack_.clock().until(at); wait > SteadyDuration::zero()) {
-        std::this_thread::sleep_for(std::min<SteadyDuration>(wait, DomainClock::max_slice));
+        std::this_thread::sleep_for(std::min<SteadyDuration>(wait, DomainClock::kSlice));
         continue;
       }
       if (auto ok = submit(job, fmt::format("job-{}", next_.load())); !ok) {

@@ -12,6 +12,11 @@
 
 namespace qm::service {
 
+namespace {
+/// The longest time without an iteration of the engine's loop; alive() allows 10 s.
+constexpr SteadyDuration kIdle = std::chrono::seconds(1);
+}  // namespace
+
 Host::Host(HostOptions options, std::unique_ptr<Shell> shell, std::unique_ptr<store::Store> store,
            std::shared_ptr<bus::Bus> bus, const DomainClock& clock, Executor* executor)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(shell), std::move(store), std::move(bus), clock,
@@ -61,17 +66,19 @@ void Host::start() {
   }
 }
 
-void Host::Impl::wait_for_work() {
-  SteadyDuration wait = std::chrono::milliseconds(100);
-  if (wake_at && !lost) wait = std::min<SteadyDuration>(DomainClock::max_slice, clock.until(*wake_at));
-  if (!retry.empty()) wait = std::min<SteadyDuration>(wait, std::chrono::milliseconds(10));
+void Host::Impl::wait_for_work(const std::stop_token& stop) {
+  SteadyDuration wait = kIdle;
+  if (wake_at && !lost) wait = std::min(wait, std::min(clock.slice(), clock.until(*wake_at)));
+  const bool retries_soon = !retry.empty();
+  if (retries_soon) wait = std::min<SteadyDuration>(wait, std::chrono::milliseconds(10));
   std::unique_lock lock(mutex);
-  if (mailbox.empty() && reads.empty() && wait > SteadyDuration::zero()) arrived.wait_for(lock, wait);
+  arrived.wait_for(lock, stop, wait,
+                   [&] { return !reads.empty() || (!retries_soon && (!mailbox.empty() || (prove_lead && !lost))); });
 }
 
 void Host::Impl::engine_loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    if (!pump()) wait_for_work();
+    if (!pump()) wait_for_work(stop);
   }
   // Inputs accepted before the stop are still decided; an unavailable store ends the attempt.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(3);
@@ -81,7 +88,7 @@ void Host::Impl::engine_loop(const std::stop_token& stop) {
       if (mailbox.empty() && reads.empty() && retry.empty()) break;
     }
     if (lost || std::chrono::steady_clock::now() > deadline) break;
-    if (!pump()) wait_for_work();
+    if (!pump()) wait_for_work({});
   }
 }
 

@@ -230,7 +230,7 @@ struct Host::Impl {
   void adopt_history(const std::string& topic, const store::HistoryPosition& owner, bool replaces);
 
   void engine_loop(const std::stop_token& stop);
-  void wait_for_work();
+  void wait_for_work(const std::stop_token& stop);
 };
 
 /// All changes of one batch to the host, kept here until the commit is known.

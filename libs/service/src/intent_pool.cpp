@@ -5,6 +5,10 @@
 
 namespace qm::service {
 
+namespace {
+constexpr auto kPause = std::chrono::milliseconds(20);  ///< while due intents may not be started
+}  // namespace
+
 void IntentPool::add(std::vector<store::IntentRow> intents) {
   if (intents.empty() || executor_ == nullptr) return;
   {
@@ -68,8 +72,13 @@ bool IntentPool::take(store::IntentRow& out) {
   return true;
 }
 
+bool IntentPool::due() const {
+  const std::lock_guard lock(mutex_);
+  return !waiting_.empty() && waiting_.begin()->first.first <= std::chrono::steady_clock::now();
+}
+
 bool IntentPool::once() {
-  if (may_act_ && !may_act_()) return false;
+  if (!due() || (may_act_ && !may_act_())) return false;
   store::IntentRow intent;
   std::uint64_t generation = 0;
   {
@@ -132,10 +141,15 @@ void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation
 
 void IntentPool::loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    if (once()) continue;
     std::unique_lock lock(mutex_);
-    // A short bound, because a back-off ends without a notification.
-    changed_.wait_for(lock, std::chrono::milliseconds(20));
+    const auto seen = next_turn_;
+    lock.unlock();
+    if (once()) continue;
+    lock.lock();
+    if (!changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) continue;
+    // The first one is in its back-off, or is due and may not be started.
+    const auto until = std::max(waiting_.begin()->first.first, std::chrono::steady_clock::now() + kPause);
+    changed_.wait_until(lock, stop, until, [&] { return next_turn_ != seen; });
   }
 }
 

@@ -53,6 +53,7 @@ class IntentPool {
   /// When a key may be executed, and the order among equal times.
   using Turn = std::pair<SteadyInstant, std::uint64_t>;
   void line_up(const std::string& key, SteadyInstant due) { waiting_.emplace(Turn{due, next_turn_++}, key); }
+  [[nodiscard]] bool due() const;  ///< an intent may run now
   bool take(store::IntentRow& out);
   void give_back(const store::IntentRow& intent, std::uint64_t generation);  ///< not started
   void finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result);

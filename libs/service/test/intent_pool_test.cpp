@@ -25,6 +25,21 @@ class Recorder final : public Executor {
   int failures = 0;
 };
 
+/// A proof of the lead may cost a statement.
+TEST(IntentPool, WithoutAnIntentThatIsDueTheLeadIsNotProven) {
+  Recorder recorder;
+  int asked = 0;
+  IntentPool pool(
+      &recorder, [](const auto&, const auto&) {}, [&] { return ++asked > 0; });
+  EXPECT_FALSE(pool.once());
+  EXPECT_EQ(asked, 0);
+  store::IntentRow due;
+  due.id = due.key = "a";
+  pool.add({due});
+  EXPECT_TRUE(pool.once());
+  EXPECT_GT(asked, 0);
+}
+
 store::IntentRow intent(const std::string& id, const std::string& key) {
   store::IntentRow row;
   row.id = id;

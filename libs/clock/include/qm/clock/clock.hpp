@@ -18,10 +18,11 @@ class DomainClock {
  public:
   virtual ~DomainClock() = default;
   [[nodiscard]] virtual Instant now() const = 0;
-  /// The steady time to wait until `t`, by the current rate; zero if it has passed. A scaled clock may change
-  /// its factor, so callers wait at most `max_slice` and call again.
+  /// The steady time to wait until `t`, by the current rate; zero if it has passed. The rate may change, so callers
+  /// wait at most slice() and call again.
   [[nodiscard]] virtual SteadyDuration until(Instant t) const = 0;
-  static constexpr SteadyDuration max_slice = std::chrono::milliseconds(20);
+  [[nodiscard]] virtual SteadyDuration slice() const { return kSlice; }
+  static constexpr SteadyDuration kSlice = std::chrono::milliseconds(20);
 
   /// Passes the current reading of another host's clock to a clock that follows this host's: see SystemClock. Other
   /// clocks ignore it.
@@ -49,6 +50,8 @@ class SystemClock final : public DomainClock {
   ~SystemClock() override;
   [[nodiscard]] Instant now() const override;
   [[nodiscard]] SteadyDuration until(Instant t) const override;
+  /// The rate is that of steady time; an instant is late by at most this if the host's clock is set forward meanwhile.
+  [[nodiscard]] SteadyDuration slice() const override { return std::chrono::seconds(1); }
   void confirm(Instant reference) const override;
   [[nodiscard]] Duration rejected() const override;
 
