@@ -25,9 +25,16 @@ class Api:
     def send(self, method, path, body=None, content="application/json"):
         """The status and the text of the answer."""
         headers = {"Authorization": self.token, "Content-Type": content}
-        self.connection.request(method, path, None if body is None else json.dumps(body), headers)
-        response = self.connection.getresponse()
-        return response.status, response.read()
+        text = None if body is None else json.dumps(body)
+        for last in (method != "GET", True):
+            try:
+                self.connection.request(method, path, text, headers)
+                response = self.connection.getresponse()
+                return response.status, response.read()
+            except http.client.RemoteDisconnected:  # the server closes a connection that was idle
+                self.connection = self.connect()
+                if last:
+                    raise
 
     def call(self, method, path, body=None, content="application/json", allowed=()):
         status, text = self.send(method, path, body, content)
