@@ -140,6 +140,12 @@ bool Leadership::holds() const {
   return state_.holds(boot_now());
 }
 
+bool Leadership::would_answer() const {
+  const std::lock_guard lock(mutex_);
+  const auto now = boot_now();
+  return state_.may_answer(now) || state_.rests(now);
+}
+
 bool Leadership::lost() const {
   const std::lock_guard lock(mutex_);
   return state_.lost();

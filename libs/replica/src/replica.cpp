@@ -173,6 +173,7 @@ std::unique_ptr<store::Store> Replica::take_store() { return std::move(impl_->st
 void Replica::guard(service::HostOptions& options) const {
   options.may_act = [&l = *impl_->leadership] { return l.leads(); };
   options.may_answer = [&l = *impl_->leadership] { return l.may_answer(); };
+  options.would_answer = [&l = *impl_->leadership] { return l.would_answer(); };
   options.holder = impl_->leadership->holder();
   options.on_lost = [&lost = impl_->host_lost] { lost = true; };
   options.on_rollback = [&rolled_back = impl_->rolled_back] { rolled_back = true; };

@@ -137,7 +137,8 @@ std::string Host::Impl::not_ready() const {
   }
   if (!loaded) return "the state is not loaded";
   if (store_away) return "the database is unavailable";
-  if (options.may_answer && !options.may_answer()) return "this replica could not renew its lease, another may lead";
+  const auto& answers = options.would_answer ? options.would_answer : options.may_answer;
+  if (answers && !answers()) return "this replica could not renew its lease, another may lead";
   return {};
 }
 

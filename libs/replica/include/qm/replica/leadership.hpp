@@ -40,8 +40,10 @@ class Leadership {
   /// Responses from memory are allowed: proven; or the database is unavailable, so that no other process can have
   /// taken the lead since. Waits as leads() does.
   [[nodiscard]] bool may_answer() const;
-  [[nodiscard]] bool holds() const;  ///< leads, or would if it were asked: for reports only
-  [[nodiscard]] bool lost() const;   ///< another process took it, permanently
+  /// For reports: the results that leads() and may_answer() would have, without a proof.
+  [[nodiscard]] bool holds() const;
+  [[nodiscard]] bool would_answer() const;
+  [[nodiscard]] bool lost() const;  ///< another process took it, permanently
   [[nodiscard]] bool waiting() const;
   /// While waiting: another process leads and serves, by a recent read.
   [[nodiscard]] bool served() const;

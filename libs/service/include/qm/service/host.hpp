@@ -62,6 +62,8 @@ struct HostOptions {
   /// Whether requests and reads may be served from the state of this process; otherwise they are refused as
   /// kUnavailable.
   std::function<bool()> may_answer;
+  /// Whether may_answer would be true: for readiness, which needs no proof of the lead. Empty = ask may_answer.
+  std::function<bool()> would_answer;
   /// Writes the digest into the journal after every batch (costs a pass over the state; on in tests and sim).
   bool digest_each_batch = false;
 };
