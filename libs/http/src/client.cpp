@@ -238,7 +238,8 @@ Result<Response> Client::send(const Request& request) {
 }
 
 Status Client::stream(const Request& request, const std::function<bool(const Response&)>& on_head,
-                      const std::function<bool(std::string_view)>& on_chunk, const std::function<bool()>& stop) {
+                      const std::function<bool(std::string_view)>& on_chunk, const std::function<bool()>& stop,
+                      const Wake* wake) {
   QM_TRY(impl_->usable());
   QM_TRY(check(request));
   const auto name = [&](const Error& error) {
@@ -257,7 +258,7 @@ Status Client::stream(const Request& request, const std::function<bool(const Res
   while (!reader.done()) {
     // A peer that sends without pause must not prevent the check of `stop`.
     if (stop && stop()) return stopped();
-    if (auto step = reader.step({impl_->deadline(), asked}); !step) return name(step.error());
+    if (auto step = reader.step({impl_->deadline(), asked, wake}); !step) return name(step.error());
     auto& parser = reader.parser();
     if (!parser.is_header_done()) continue;
     if (!std::exchange(head_seen, true) && on_head && !on_head(head_of(parser))) return stopped();

@@ -240,10 +240,12 @@ Status Connection::wait(short events, Patience patience) const {
     if (now >= patience.until) return fail(Code::kDeadlineExceeded, "no progress in time");
     auto slice =
         std::chrono::ceil<milliseconds>(std::min<SteadyDuration>(patience.until - now, std::chrono::seconds(10)));
-    if (patience.stop != nullptr) slice = std::min(slice, kStopSlice);
-    pollfd entry{fd_, events, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(slice.count()));
-    if (ready > 0) return {};
+    if (patience.stop != nullptr && patience.wake == nullptr) slice = std::min(slice, kStopSlice);
+    std::array<pollfd, 2> entries{pollfd{fd_, events, 0}, pollfd{}};
+    if (patience.wake != nullptr) entries[1] = {patience.wake->descriptor(), POLLIN, 0};
+    const int ready = ::poll(entries.data(), patience.wake == nullptr ? 1 : 2, static_cast<int>(slice.count()));
+    if (entries[1].revents != 0) (void)patience.wake->take();
+    if (ready > 0 && entries[0].revents != 0) return {};
     if (ready < 0 && errno != EINTR) {
       return fail(Code::kUnavailable, "poll: {}", std::strerror(errno));
     }

@@ -20,10 +20,12 @@ struct Origin {
   static Result<Origin> parse(std::string_view text);
 };
 
-/// When to give up: at a time, or when `stop` returns true (called every 100 ms while waiting).
+/// When to give up: at a time, or when `stop` returns true (called every 100 ms while waiting; with `wake` once that is
+/// notified, and every 10 s).
 struct Patience {
   SteadyInstant until = SteadyInstant::max();
   const std::function<bool()>* stop = nullptr;
+  const Wake* wake = nullptr;
 };
 
 /// The TLS settings of a client, read once for all its connections.

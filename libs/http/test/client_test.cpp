@@ -251,6 +251,36 @@ TEST(ClientStream, StopIsAskedWhileNothingComes) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
 }
 
+TEST(ClientStream, WithAWakeStopIsAskedWhenItIsNotified) {
+  std::atomic<int> requests = 0;
+  ScriptedPeer peer([&](ScriptedPeer::Wire& wire, int) {
+    wire.read_request();
+    ++requests;
+    wire.hang();
+  });
+  std::atomic<int> asked = 0;
+  std::atomic<bool> stop = false;
+  const Wake wake;
+  std::thread streaming([&] {
+    const auto ended = Client(peer.origin())
+                           .stream(
+                               {}, {}, {},
+                               [&] {
+                                 ++asked;
+                                 return stop.load();
+                               },
+                               &wake);
+    EXPECT_EQ(ended.error().code, Code::kCancelled);
+  });
+  EXPECT_TRUE(testing::wait_until([&] { return requests == 1; }));
+  EXPECT_LT(asked, 20) << "not ten times a second";
+  const auto start = std::chrono::steady_clock::now();
+  stop = true;
+  wake.notify();
+  streaming.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+}
+
 TEST(ClientStream, SilenceIsDeadlineExceeded) {
   ScriptedPeer peer([](ScriptedPeer::Wire& wire, int) {
     wire.read_request();

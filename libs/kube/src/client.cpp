@@ -362,7 +362,7 @@ Status Client::evict(const std::string& ns, const std::string& pod, int grace_se
 
 Status Client::watch(const Resource& r, const Scope& scope, const std::string& resource_version,
                      const std::function<void(const std::string& type, const Json& object)>& on_event,
-                     const std::function<bool()>& stop, int timeout_seconds) {
+                     const std::function<bool()>& stop, int timeout_seconds, const Wake* wake) {
   auto target = r.path(scope.ns) + fmt::format("?watch=1&allowWatchBookmarks=true&timeoutSeconds={}", timeout_seconds);
   if (!resource_version.empty()) target += "&resourceVersion=" + http::url_encode(resource_version);
   if (!scope.field_selector.empty()) target += "&fieldSelector=" + http::url_encode(scope.field_selector);
@@ -411,10 +411,11 @@ Status Client::watch(const Resource& r, const Scope& scope, const std::string& r
       chunk.remove_prefix(end + 1);
     }
   };
-  const auto ended = impl_->watches.stream(impl_->request("GET", target), on_head, on_chunk, [&] {
+  const auto asked = [&] {
     silent = steady_clock::now() > silent_until;
     return silent || (stop && stop());
-  });
+  };
+  const auto ended = impl_->watches.stream(impl_->request("GET", target), on_head, on_chunk, asked, wake);
   if (!problem) return problem;
   if (silent) return fail(Code::kUnavailable, "{}: the server fell silent", what);
   if (!ended) return ended;

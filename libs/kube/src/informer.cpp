@@ -45,6 +45,7 @@ struct Informer::Impl {
 
   mutable std::mutex mutex;
   std::condition_variable wake;
+  Wake interrupt;  // of a watch
   Counters counters;
   std::atomic<bool> stopping = false;
   std::atomic<bool> synced = false;
@@ -157,7 +158,7 @@ struct Informer::Impl {
       const auto started = steady_clock::now();
       const auto ended = client.watch(
           resource, scope, version, [this](const std::string& type, const Json& object) { on_event(type, object); },
-          [this] { return stopping.load(); }, watch_seconds);
+          [this] { return stopping.load(); }, watch_seconds, &interrupt);
       if (stopping) return;
       if (steady_clock::now() - started >= kHealthyWatch) delay = kFirstDelay;
       if (!ended && locate && ended.error().code == Code::kNotFound) {
@@ -193,6 +194,7 @@ void Informer::stop() {
     impl_->stopping = true;
   }
   impl_->wake.notify_all();
+  impl_->interrupt.notify();
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 

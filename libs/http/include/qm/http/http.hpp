@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/base/result.hpp"
+#include "qm/base/wake.hpp"
 #include "qm/http/certificate.hpp"
 
 #include <chrono>
@@ -149,14 +150,16 @@ class Client {
   ~Client();
   Result<Response> send(const Request& request);
   /// Streams the body of the response: on_head first, then on_chunk for each received part; either returns false to
-  /// stop, and `stop` (may be empty) is called at least every 200 ms. Uses a separate connection.
+  /// stop, and `stop` (may be empty) is called at least every 200 ms; with `wake` when that is notified, and every 10 s.
+  /// Uses a separate connection.
   /// Returns when the stream ends:
   ///   OK                 clean end
   ///   kCancelled         stopped by one of the three
   ///   kUnavailable       no connection or a broken one
   ///   kDeadlineExceeded  no data for longer than the timeout
   Status stream(const Request& request, const std::function<bool(const Response&)>& on_head,
-                const std::function<bool(std::string_view)>& on_chunk, const std::function<bool()>& stop);
+                const std::function<bool(std::string_view)>& on_chunk, const std::function<bool()>& stop,
+                const Wake* wake = nullptr);
   [[nodiscard]] const std::string& origin() const;
 
  private:

@@ -2,6 +2,7 @@
 #include "qm/base/json.hpp"
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
+#include "qm/base/wake.hpp"
 
 #include <atomic>
 #include <functional>
@@ -115,10 +116,11 @@ class Client {
   /// pod with that name has another uid.
   Status evict(const std::string& ns, const std::string& pod, int grace_seconds, const std::string& uid = {});
   /// One watch call. on_event(type, object) for ADDED, MODIFIED, DELETED, BOOKMARK; returns the reason it ended:
-  /// OK = plain EOF, kOutOfRange = 410 inside an ERROR event, else transport.
+  /// OK = plain EOF, kOutOfRange = 410 inside an ERROR event, else transport. `stop` is called often, or with `wake`
+  /// when that is notified.
   Status watch(const Resource& r, const Scope& scope, const std::string& resource_version,
                const std::function<void(const std::string& type, const Json& object)>& on_event,
-               const std::function<bool()>& stop, int timeout_seconds = 300);
+               const std::function<bool()>& stop, int timeout_seconds = 300, const Wake* wake = nullptr);
   [[nodiscard]] const std::string& server() const;
 
  private:

@@ -1,0 +1,36 @@
+#include "qm/base/wake.hpp"
+
+#include <gtest/gtest.h>
+
+#include <poll.h>
+#include <thread>
+
+namespace qm {
+namespace wake_test {
+
+bool readable(const Wake& wake, int timeout_ms) {
+  pollfd entry{wake.descriptor(), POLLIN, 0};
+  return ::poll(&entry, 1, timeout_ms) == 1;
+}
+
+TEST(Wake, IsReadableUntilItIsTaken) {
+  const Wake wake;
+  EXPECT_FALSE(readable(wake, 0));
+  EXPECT_FALSE(wake.take());
+  wake.notify();
+  wake.notify();
+  EXPECT_TRUE(readable(wake, 0));
+  EXPECT_TRUE(wake.take());
+  EXPECT_FALSE(wake.take()) << "two notifications are one";
+  EXPECT_FALSE(readable(wake, 0));
+}
+
+TEST(Wake, EndsAWaitOfAnotherThread) {
+  const Wake wake;
+  std::thread other([&] { wake.notify(); });
+  EXPECT_TRUE(readable(wake, 60'000));
+  other.join();
+}
+
+}  // namespace wake_test
+}  // namespace qm
