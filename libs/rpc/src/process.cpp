@@ -97,6 +97,16 @@ sigset_t ending_signals() {
 
 std::atomic<bool> shutting_down{false}, signal_taken{false};
 
+/// Never destroyed: the thread of limit_shutdown() waits while the process exits.
+struct Limit {
+  std::mutex mutex;
+  std::condition_variable changed;
+};
+Limit& limit() {
+  static auto* one = new Limit;
+  return *one;
+}
+
 }  // namespace
 
 void block_signals() {
@@ -118,7 +128,7 @@ bool signal_received() { return signal_taken || signal_pending(); }
 
 void wait_for_signal(const std::function<bool()>& also) {
   const auto set = ending_signals();
-  const timespec slice{0, 100'000'000};
+  const timespec slice{0, 250'000'000};  // for `also`: a signal ends the wait
   int number = -1;
   while (number < 0) {
     if (also && also()) return;
@@ -131,12 +141,18 @@ void wait_for_signal(const std::function<bool()>& also) {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-void shutdown_started() { shutting_down = true; }
+void shutdown_started() {
+  const std::lock_guard lock(limit().mutex);
+  shutting_down = true;
+  limit().changed.notify_all();
+}
 
 void limit_shutdown(SteadyDuration timeout, int code) {
   std::thread([timeout, code] {
-    constexpr auto kLook = std::chrono::milliseconds(50);
-    while (!shutting_down && !signal_pending()) std::this_thread::sleep_for(kLook);
+    constexpr auto kLook = std::chrono::milliseconds(500);
+    // A signal is seen here only while no thread waits for it.
+    for (std::unique_lock lock(limit().mutex); !shutting_down && !signal_pending();)
+      limit().changed.wait_for(lock, kLook);
     std::this_thread::sleep_for(timeout);
     ::alarm(1);  // in case the log itself blocks
     log::error("shutdown exceeded its timeout, the process exits",
