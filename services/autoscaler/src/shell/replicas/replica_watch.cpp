@@ -6,6 +6,8 @@
 #include "replicas/replica_rows.hpp"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 
 namespace qm::autoscaler {
 
@@ -13,8 +15,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kLook = 50ms;  // between looks for what is due, in steady time
-constexpr auto kAgain = 1s;   // before the first list of pods is complete, in domain time
+constexpr SteadyDuration kLook = 50ms;    // between looks for what is due, in steady time
+constexpr SteadyDuration kIdleLook = 1s;  // while there are no targets
+constexpr auto kAgain = 1s;               // before the first list of pods is complete, in domain time
 
 ReplicaMode mode_of(const Json& object, std::string& problem) {
   const auto value = kube::annotation(object, kReplicasAnnotation);
@@ -68,8 +71,15 @@ void ReplicaWatch::submit_scalers(const std::stop_token& stop) {
 void ReplicaWatch::run(std::size_t worker, const std::stop_token& stop) {
   MetricSources sources(client_, options_.sources);
   std::map<TargetId, Sampled> sampled;
-  for (; !stop.stop_requested(); std::this_thread::sleep_for(kLook)) {
+  bool idle = false;
+  const auto pause = [&] {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any().wait_for(lock, stop, idle ? kIdleLook : kLook, [] { return false; });
+  };
+  for (; !stop.stop_requested(); pause()) {
     const auto targets = scalers_.by_target();
+    idle = targets.empty();
     submit_scalers(stop);
     if (!scalers_.synced()) continue;
     std::erase_if(sampled, [&](const auto& entry) { return !targets.contains(entry.first); });
