@@ -45,7 +45,6 @@ class TimedStore final : public store::Store {
     return inner_->read_outbox(after, max);
   }
   Status published(std::uint64_t sequence, std::uint64_t term) override { return inner_->published(sequence, term); }
-  void wait_outbox(SteadyDuration timeout) override { inner_->wait_outbox(timeout); }
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after_key,
                                                  std::size_t max, const std::string& only_key, bool ended) override {
     return inner_->snapshot(topic, after_key, max, only_key, ended);

@@ -79,7 +79,6 @@ class FaultyStore final : public store::Store {
     service_.sent_ = std::max(service_.sent_, sequence);
     return service_.cut_off(process_) ? away() : inner_->published(sequence, term);
   }
-  void wait_outbox(SteadyDuration timeout) override { inner_->wait_outbox(timeout); }
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after, std::size_t max,
                                                  const std::string& only_key, bool ended) override {
     if (service_.cut_off(process_)) return fail(away().error());
@@ -308,7 +307,8 @@ void Service::beat(Process& p, SteadyInstant at) {
   }
   if (!away && !p.lease) p.lease = store::open_memory_lease(disk_);
   const auto own = p.clock.steady(at);
-  p.state->renewed(away ? Result<store::Renewal>(fail(sim::away().error())) : p.lease->renew(p.holder, p.holder), own, own);
+  p.state->renewed(away ? Result<store::Renewal>(fail(sim::away().error())) : p.lease->renew(p.holder, p.holder), own,
+                   own);
   // A restored database names an earlier leader, which is still running.
   if (!away && !p.state->lost() && p.host && !p.lost && !processes_[leader_]->host) {
     leader_ = static_cast<std::size_t>(p.number);

@@ -240,6 +240,7 @@ class KafkaConsumer final : public Consumer {
   }
 
   Result<std::vector<Message>> poll(std::size_t max, SteadyDuration timeout) override {
+    if (options_.wake != nullptr) timeout = std::min<SteadyDuration>(timeout, kPollSlice);
     const auto until = steady_clock::now() + timeout;
     if (steady_clock::now() >= next_report_) flush_reports();
     std::vector<Message> out;

@@ -115,6 +115,7 @@ class MemoryConsumer final : public Consumer {
   }
 
   Result<std::vector<Message>> poll(std::size_t max, SteadyDuration timeout) override {
+    if (options_.wake != nullptr) timeout = std::min<SteadyDuration>(timeout, kPollSlice);
     const auto until = std::chrono::steady_clock::now() + timeout;
     std::vector<Message> out;
     while (true) {

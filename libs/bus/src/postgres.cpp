@@ -34,10 +34,10 @@ using Session = std::unique_ptr<pg::Connection>;
 constexpr auto kTrimEvery = std::chrono::hours(1);
 constexpr auto kPauseBeforeRetry = std::chrono::milliseconds(50);
 constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);  ///< bounds the detection of a death
-/// A member without others in its group: bus.beat allows 30 s more than the session timeout then.
-constexpr SteadyDuration kBeatAlone = std::chrono::seconds(15);
+/// A member without others in its group: bus.gone() allows 60 s more than the session timeout then.
+constexpr SteadyDuration kBeatAlone = std::chrono::seconds(30);
 /// Reads without a notification, in case that one was lost.
-constexpr SteadyDuration kReadUnasked = std::chrono::seconds(15);
+constexpr SteadyDuration kReadUnasked = std::chrono::seconds(30);
 constexpr SteadyDuration kReportEvery = std::chrono::seconds(1);
 
 struct Topic {
@@ -271,7 +271,8 @@ class PgConsumer final : public Consumer {
       }
       if (now >= until) return std::vector<Message>();
       const auto next = std::min({until, next_beat_, next_read_});
-      QM_ASSIGN(unread_, session_->wait_notification(std::max(SteadyDuration(0), next - now)));
+      QM_ASSIGN(unread_, session_->wait_notification(std::max(SteadyDuration(0), next - now), options_.wake));
+      if (options_.wake != nullptr && options_.wake->take()) return std::vector<Message>();
     }
   }
 

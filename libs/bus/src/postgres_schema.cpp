@@ -137,7 +137,7 @@ constexpr const char* kAlone = R"sql(
 alter table {schema}.member add column alone boolean not null default false;
 
 create or replace function {schema}.gone(m {schema}.member) returns boolean language sql volatile as $body$
-  select m.beat < clock_timestamp() - m.timeout_ms * interval '1 ms' - case when m.alone then interval '30 s' else '0' end
+  select m.beat < clock_timestamp() - m.timeout_ms * interval '1 ms' - case when m.alone then interval '60 s' else '0' end
     or m.locked and not exists (
     select from pg_locks l where l.locktype = 'advisory' and l.classid = 1902994037 and l.objsubid = 2 and l.granted
       and l.objid::bigint = {schema}.lock_of(m.id)

@@ -5,8 +5,12 @@
 #include <libpq-fe.h>
 #include <pqxx/pqxx>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
+#include <climits>
 #include <map>
+#include <poll.h>
 #include <unordered_map>
 
 namespace qm::pg {
@@ -249,10 +253,19 @@ Result<Rows> Connection::exec(const std::string& sql) {
   });
 }
 
-Result<bool> Connection::wait_notification(SteadyDuration timeout) {
-  // libpqxx cuts the time to whole milliseconds: a wait for the rest of one would return at once, and be repeated.
+Result<bool> Connection::wait_notification(SteadyDuration timeout, const Wake* wake) {
+  // A time that is cut to whole milliseconds would make the wait for the rest of one return at once, and be repeated.
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
-  return impl_->guarded([&] { return impl_->session->await_notification(ms / 1000, ms % 1000 * 1000) > 0; });
+  return impl_->guarded([&] {
+    auto& session = *impl_->session;
+    if (session.get_notifs() > 0) return true;
+    if (ms <= 0) return false;
+    std::array<pollfd, 2> entries{pollfd{session.sock(), POLLIN, 0}, pollfd{}};
+    if (wake != nullptr) entries[1] = {wake->descriptor(), POLLIN, 0};
+    // An interrupted wait ends early; the caller's loop continues.
+    (void)::poll(entries.data(), wake == nullptr ? 1 : 2, static_cast<int>(std::min<std::int64_t>(ms, INT_MAX)));
+    return session.get_notifs() > 0;
+  });
 }
 
 bool Connection::broken() const { return impl_->lost || !impl_->session->is_open(); }

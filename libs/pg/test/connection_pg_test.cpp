@@ -130,6 +130,16 @@ TEST_F(ConnectionTest, AWaitIsNotCutToWholeMilliseconds) {
   }
 }
 
+TEST_F(ConnectionTest, AWakeEndsAWait) {
+  const Wake wake;
+  const auto start = std::chrono::steady_clock::now();
+  std::thread other([&] { wake.notify(); });
+  EXPECT_FALSE(session_->wait_notification(60s, &wake).value());
+  other.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 30s);
+  EXPECT_TRUE(wake.take()) << "by the owner of the wait";
+}
+
 TEST_F(ConnectionTest, UriFormsAreTaken) {
   const auto rows = session_->exec("show port");
   conninfo_ = "postgresql://postgres@127.0.0.1:" + rows.value().str(0, 0) + "/postgres?connect_timeout=9";

@@ -114,6 +114,7 @@ Status Host::Impl::adopt(const store::Loaded& state) {
   last_term = state.last_term;
   follow_term();
   loaded_term = state.term;  // last: relay and consumer restart from the values set above
+  read_wake.notify();
   loaded = true;
   log::info("shard acquired", {{"shard", options.shard},
                                {"epoch", state.epoch},
@@ -128,6 +129,7 @@ void Host::Impl::follow_term() {
   const std::lock_guard lock(mutex);
   history = {now.id, 0, now.ancestors};
   term = now.id;
+  grown.notify_all();
 }
 
 bool Host::Impl::answer_reads() {
@@ -401,6 +403,7 @@ void Host::Impl::step_down(const char* why) {
   {
     const std::lock_guard lock(mutex);
     lost = true;  // from here on no input is accepted
+    read_wake.notify();
     retry.push_back(mailbox.take_all());
     counters.mailbox = 0;
   }
@@ -441,6 +444,7 @@ void Host::Impl::committed(Batch& batch) {
     saving.ended();
     for (const auto& [at, read] : batch.cursors) cursors[at] = read;
     if (!batch.cursors.empty()) ++cursor_moves;
+    grown.notify_all();
     ++counters.batches;
     counters.inputs += batch.inputs.size();
     counters.events += batch.effects.events.size();

@@ -13,8 +13,9 @@
 namespace qm::service {
 
 namespace {
-/// The longest time without an iteration of the engine's loop; alive() allows 10 s.
+/// The longest time without an iteration of a loop; alive() allows 10 s.
 constexpr SteadyDuration kIdle = std::chrono::seconds(1);
+constexpr SteadyDuration kAgain = std::chrono::milliseconds(100);
 }  // namespace
 
 Host::Host(HostOptions options, std::unique_ptr<Shell> shell, std::unique_ptr<store::Store> store,
@@ -51,7 +52,12 @@ void Host::start() {
   if (!m.bus) return;
   m.relay_thread = std::jthread([&m](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      if (!m.relay_once()) m.store->wait_outbox(std::chrono::milliseconds(100));
+      const std::uint64_t seen = m.written, led = m.term;
+      if (m.relay_once()) continue;
+      // What could not be sent is sent again soon.
+      const bool all = m.relayed >= seen && m.announced == led && !m.store_away;
+      std::unique_lock lock(m.mutex);
+      m.grown.wait_for(lock, stop, all ? kIdle : kAgain, [&] { return m.written != seen || m.term != led; });
     }
   });
   if (!m.options.consumes.empty()) {
@@ -95,6 +101,7 @@ void Host::Impl::engine_loop(const std::stop_token& stop) {
 void Host::stop() {
   auto& m = *impl_;
   if (m.stopping.exchange(true)) return;
+  m.read_wake.notify();
   m.consumer_thread = {};
   m.pool.stop();
   if (m.engine_thread.joinable()) {

@@ -46,7 +46,7 @@ struct Host::Impl {
 
   // ---- the mailbox: any thread ----
   mutable std::mutex mutex;
-  std::condition_variable_any arrived, drained;
+  std::condition_variable_any arrived, drained, grown;  // grown: the outbox
   Mailbox mailbox{options.mailbox, options.mailbox_bytes};
   std::deque<std::function<void(const Shell&)>> reads;
   std::map<bus::TopicPartition, ReadPosition> cursors;  // committed
@@ -117,6 +117,7 @@ struct Host::Impl {
       0};                                 // term at the load of the state: earlier messages from the bus are read again
   std::atomic<std::uint64_t> written{0};  // newest committed outbox sequence
   std::atomic<std::uint64_t> cursor_moves{0};  // commits with cursors
+  Wake read_wake;                              // ends a poll; outlives the consumer
   std::unique_ptr<bus::Producer> producer;
   std::unique_ptr<bus::Consumer> consumer;
   std::uint64_t consumer_term = 0;                        // term of the cursors that the consumer started at

@@ -20,6 +20,8 @@ constexpr auto kFresh = std::chrono::seconds(10);
 /// After this number of polls the log of one partition is compared with what was read of it; with empty polls at most
 /// once in HostOptions::bus_look.
 constexpr std::uint64_t kPollsPerCheck = 10;
+/// Of one poll. A poll ends early when the reader is to stop; a paused topic is looked at after it.
+constexpr SteadyDuration kPollTime = std::chrono::seconds(1), kWhilePaused = std::chrono::milliseconds(100);
 constexpr auto kCheckTimeout = std::chrono::milliseconds(500);
 
 /// Whether the position `next` includes everything applied at `before`, and more.
@@ -243,6 +245,7 @@ bool Host::Impl::open_consumer() {
   }
   bus::ConsumerOptions c;
   c.group = options.service + "/" + options.shard;
+  c.wake = &read_wake;
   c.instance = c.group;  // one member for all leaders: a new leader does not wait for the old one's session
   c.topics = options.consumes;
   // Called when the carrier seeks to the cursor. Reading begins with the last applied message, which identifies the
@@ -379,7 +382,12 @@ bool Host::Impl::consume_once() {
     if (mailbox.full()) drained.wait_for(lock, std::chrono::milliseconds(100));
     if (mailbox.full()) return false;
   }
-  auto messages = consumer->poll(kPollBatch, stopping ? std::chrono::milliseconds(0) : std::chrono::milliseconds(100));
+  SteadyDuration wait = stopping ? SteadyDuration::zero() : kPollTime;
+  {
+    const std::lock_guard lock(mutex);
+    if (!paused.empty()) wait = std::min(wait, kWhilePaused);
+  }
+  auto messages = consumer->poll(kPollBatch, wait);
   if (!messages) {
     const bool displaced = messages.error().code == Code::kAborted;
     log::warn(displaced ? "another reader has our place" : "the bus is not available",

@@ -158,6 +158,21 @@ TEST(Host, AnOldLeaderDoesNotTurnInCirclesOverATimerThatIsDue) {
   EXPECT_EQ(keys, 0) << "its pages are still answered";
 }
 
+/// The relay and the engine wait for up to a second at rest.
+TEST(Host, ACommitIsPublishedWithoutAWait) {
+  World w("prompt");
+  w.boot();
+  w.host->start();
+  const auto start = std::chrono::steady_clock::now();
+  constexpr std::uint64_t kEvents = 30;
+  for (std::uint64_t i = 1; i <= kEvents; ++i) {
+    ASSERT_TRUE(w.add("a=1", std::to_string(i)));
+    ASSERT_TRUE(testing::wait_until([&] { return w.host->counters().published >= i; }));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500) * kEvents);
+  w.host->stop();
+}
+
 TEST(Host, TimeNeverGoesBackAcrossRestart) {
   World w("time");
   w.boot();
@@ -260,7 +275,6 @@ class NoStore final : public store::Store {
   [[nodiscard]] store::Term term() const override { return {}; }
   Result<std::vector<store::OutboxRow>> read_outbox(std::uint64_t, std::size_t) override { return gone(); }
   Status published(std::uint64_t, std::uint64_t) override { return gone(); }
-  void wait_outbox(SteadyDuration) override {}
   Result<std::vector<store::OutboxRow>> snapshot(const std::string&, const std::string&, std::size_t,
                                                  const std::string&, bool) override {
     return gone();

@@ -137,7 +137,6 @@ class Deposed final : public store::Store {
     return inner_->read_outbox(after, max);
   }
   Status published(std::uint64_t sequence, std::uint64_t term) override { return inner_->published(sequence, term); }
-  void wait_outbox(SteadyDuration) override {}
   Result<std::vector<store::OutboxRow>> snapshot(const std::string& topic, const std::string& after, std::size_t max,
                                                  const std::string& key, bool ended) override {
     return inner_->snapshot(topic, after, max, key, ended);

@@ -90,8 +90,6 @@ struct MemoryDisk : MemoryData {
   };
 
   std::mutex mutex;
-  std::condition_variable grown;
-  std::uint64_t outbox_commits = 0;
   std::uint64_t newest_term = 0;  ///< not restored with a copy; unique among the disks of the process
   std::uint64_t restores = 0;     ///< each ends all sessions of stores
   std::deque<Planted> planted;
@@ -113,8 +111,6 @@ struct MemoryDisk : MemoryData {
   void apply(const Commit& batch) {
     MemoryData::apply(batch);
     if (batch.outbox.empty()) return;
-    ++outbox_commits;
-    grown.notify_all();
   }
 };
 
@@ -224,12 +220,6 @@ class MemoryStore final : public Store {
     return {};
   }
 
-  void wait_outbox(SteadyDuration timeout) override {
-    std::unique_lock lock(disk_->mutex);
-    disk_->grown.wait_for(lock, timeout, [&] { return disk_->outbox_commits != waited_; });
-    waited_ = disk_->outbox_commits;
-  }
-
   Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key, std::size_t max,
                                           const std::string& only_key, bool ended) override {
     const std::lock_guard lock(disk_->mutex);
@@ -274,7 +264,6 @@ class MemoryStore final : public Store {
   Term term_;                  ///< id 0 = not the leader
   std::uint64_t session_ = 0;  ///< restores of the disk before this one
   std::uint64_t commits_ = 0;  ///< on the disk, as known to this store
-  std::uint64_t waited_ = 0;
 };
 
 class MemoryLease final : public Lease {

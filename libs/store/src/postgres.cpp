@@ -17,7 +17,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -32,7 +31,7 @@ constexpr std::int64_t kTrimBite = 10'000;
 constexpr auto kTrimEvery = std::chrono::seconds(60);
 // Not now(), which is the time of the transaction's begin.
 constexpr const char* kServerNow = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
-constexpr auto kLookEvery = std::chrono::seconds(15);
+constexpr auto kLookEvery = std::chrono::seconds(30);
 
 bool worth_repeating(const Error& error) {
   return error.code == Code::kAborted || error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
@@ -95,7 +94,7 @@ class PgStore final : public Store {
         QM_CRASH_POINT("store.after_commit");
         lead_.committed();
         numbers_.advance(batch);
-        if (!batch.outbox.empty()) announce(batch.outbox);
+        if (!batch.outbox.empty()) recent_.add(batch.outbox);
       } else if (*outcome != CommitOutcome::kTermEnded) {
         lead_.end();
       }
@@ -139,12 +138,6 @@ class PgStore final : public Store {
     QM_CRASH_POINT("store.after_published");
     trim_sometimes();
     return {};
-  }
-
-  void wait_outbox(SteadyDuration timeout) override {
-    std::unique_lock lock(grown_mutex_);
-    grown_.wait_for(lock, timeout, [&] { return announced_ != waited_; });
-    waited_ = announced_;
   }
 
   Result<std::vector<OutboxRow>> snapshot(const std::string& topic, const std::string& after_key, std::size_t max,
@@ -487,13 +480,6 @@ class PgStore final : public Store {
       log::warn("old journal rows could not be deleted", {{"schema", schema_}, {"error", gone.error().message}});
   }
 
-  void announce(const std::vector<OutboxRow>& rows) {
-    recent_.add(rows);
-    const std::lock_guard lock(grown_mutex_);
-    ++announced_;
-    grown_.notify_all();
-  }
-
   PgOptions options_;
   std::string schema_;
   std::string name_;  ///< quoted
@@ -520,10 +506,6 @@ class PgStore final : public Store {
   Lead lead_;
   bool session_replaced_ = false;  ///< since the term began
   CommitCheck numbers_;
-  std::mutex grown_mutex_;
-  std::condition_variable grown_;
-  std::uint64_t announced_ = 0;
-  std::uint64_t waited_ = 0;
 };
 
 }  // namespace

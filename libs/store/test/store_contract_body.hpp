@@ -342,15 +342,4 @@ TEST_P(StoreContract, KeysThatEndedAreForgottenAndTheirVersionsStayUsed) {
   EXPECT_EQ(reload().floors.at(0).version, 7U) << "a floor never sinks";
 }
 
-TEST_P(StoreContract, ACommitWakesTheRelay) {
-  using std::chrono::steady_clock;
-  store_->wait_outbox(std::chrono::milliseconds(1));
-  Commit batch;
-  batch.outbox = {event(1, "a", 1)};
-  ASSERT_EQ(write(*store_, batch), CommitOutcome::kCommitted);
-  const auto start = steady_clock::now();
-  store_->wait_outbox(std::chrono::seconds(60));
-  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(30));
-}
-
 }  // namespace qm::store

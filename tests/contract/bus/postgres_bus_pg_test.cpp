@@ -133,6 +133,24 @@ TEST_P(PostgresBus, AReaderWithoutMessagesWaitsForANotification) {
   EXPECT_EQ(last_statement(place_.setting, group_), before) << "twenty polls of an idle topic, and no statement";
 }
 
+TEST_P(PostgresBus, AWakeEndsAPoll) {
+  const Wake wake;
+  const auto consumer = bus_->consumer({.group = group_,
+                                        .topics = {topic_},
+                                        .cursor = [](const TopicPartition&) { return std::int64_t{-1}; },
+                                        .wake = &wake})
+                            .value();
+  ASSERT_TRUE(testing::wait_until([&] { return consumer->poll(1, 10ms) && consumer->assignment().size() == 4; }));
+  for (int i = 0; i < 3; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    std::thread other([&] { wake.notify(); });
+    const auto got = consumer->poll(1, 25s);
+    other.join();
+    ASSERT_TRUE(got) << got.error().to_string();
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
+  }
+}
+
 /// The notification arrives with the answer to another statement of the session.
 TEST_P(PostgresBus, ANotificationIsNotLostBetweenPolls) {
   Reader reader;

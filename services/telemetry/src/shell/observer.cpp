@@ -155,6 +155,7 @@ struct Observer::Impl {
   WorkloadNames names;  // used by the thread only
   std::mutex mutex;
   std::condition_variable_any wake;
+  Wake interrupt;  // of a poll
   std::uint64_t next = 1;
   std::map<std::uint64_t, std::function<void(const pb::EventLine&)>> followers;
   std::atomic<bool> caught_up = false;
@@ -193,8 +194,7 @@ struct Observer::Impl {
     std::unique_ptr<bus::Consumer> consumer;
     while (!stop.stop_requested()) {
       if (!consumer) consumer = join(positions);
-      auto messages =
-          consumer ? consumer->poll(500, std::chrono::milliseconds(200)) : fail(Code::kUnavailable, "no consumer");
+      auto messages = consumer ? consumer->poll(500, std::chrono::seconds(1)) : fail(Code::kUnavailable, "no consumer");
       if (!messages) {
         consumer.reset();
         std::unique_lock lock(mutex);
@@ -216,6 +216,7 @@ struct Observer::Impl {
     bus::ConsumerOptions o;
     o.group = "observer/" + shard;
     o.topics = all_topics();
+    o.wake = &interrupt;
     o.cursor = [&positions](const bus::TopicPartition& at) {
       const auto known = positions.find(at);
       return known == positions.end() ? std::int64_t{-1} : known->second;
@@ -236,7 +237,11 @@ Observer::~Observer() {
 void Observer::start() {
   impl_->thread = std::jthread([this](const std::stop_token& stop) { impl_->run(stop); });
 }
-void Observer::stop() { impl_->thread = {}; }
+void Observer::stop() {
+  impl_->thread.request_stop();
+  impl_->interrupt.notify();
+  impl_->thread = {};
+}
 bool Observer::caught_up() const { return impl_->caught_up; }
 std::uint64_t Observer::observed() const { return impl_->observed; }
 std::uint64_t Observer::follow(std::function<void(const pb::EventLine&)> fn) {

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
+#include "qm/base/wake.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -63,7 +64,7 @@ class Consumer {
  public:
   virtual ~Consumer() = default;
   /// Returns up to `max` messages and about kPollBytes of values, at least one; waits at most `timeout` for the
-  /// first. An empty result is not an error.
+  /// first, and less if ConsumerOptions::wake is notified. An empty result is not an error.
   virtual Result<std::vector<Message>> poll(std::size_t max, SteadyDuration timeout) = 0;
   /// Reports the committed position of the owner, for lag tools only.
   virtual void report(const TopicPartition& at, std::int64_t next_offset) = 0;
@@ -92,6 +93,8 @@ struct ConsumerOptions {
   /// when its session ends (PostgreSQL:
   /// within about a second of its death) or after `session_timeout`.
   std::string instance = {};
+  /// Ends a poll early; must outlive the consumer. A carrier that cannot wait for it ends each poll after kPollSlice.
+  const Wake* wake = nullptr;
 };
 
 /// A durable, partitioned log of topics. Carriers: Kafka, PostgreSQL, memory. One contract test suite applies to
@@ -126,6 +129,7 @@ Status trim(Bus& bus, std::chrono::seconds keep);
 void plant_publish(Bus& memory, Code code, bool really_sent);
 
 inline constexpr int kDefaultPartitions = 4;
+inline constexpr auto kPollSlice = std::chrono::milliseconds(100);
 
 /// The retention time of messages: the PostgreSQL bus trims by it, and new Kafka topics are created with it (Kafka
 /// deletes whole closed segments, up to a day later). Versions that detect duplicates must be retained for longer

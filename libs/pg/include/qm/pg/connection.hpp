@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/base/result.hpp"
 #include "qm/base/time.hpp"
+#include "qm/base/wake.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -82,8 +83,8 @@ class Connection {
   Result<Rows> query(const std::string& sql, const Params& params = {});
   /// Runs one or more statements without parameters, not prepared: transaction control and schema changes.
   Result<Rows> exec(const std::string& sql);
-  /// After LISTEN: true once a notification arrives, false after the timeout.
-  Result<bool> wait_notification(SteadyDuration timeout);
+  /// After LISTEN: true once a notification arrives, false after the timeout, or once `wake` is notified.
+  Result<bool> wait_notification(SteadyDuration timeout, const Wake* wake = nullptr);
 
   [[nodiscard]] bool broken() const;
   [[nodiscard]] int backend_pid() const;  ///< also after the session was lost

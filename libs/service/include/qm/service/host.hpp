@@ -50,7 +50,7 @@ struct HostOptions {
   /// The holder of the shard's lease; it is in the leader row. Empty = "<service>/<shard>/<pid>".
   std::string holder;
   /// While no message arrives, the log and the lag of the bus are looked at this often.
-  SteadyDuration bus_look = std::chrono::seconds(10);
+  SteadyDuration bus_look = std::chrono::seconds(30);
   /// Called once, from the engine thread, when another leader acquired the shard, the database lost commits, or the
   /// state cannot be read back: this host makes no further decisions.
   std::function<void()> on_lost;

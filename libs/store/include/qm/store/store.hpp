@@ -189,8 +189,6 @@ class Store {
   /// durable on the bus. With another term nothing is deleted, because after a rollback the same number is another
   /// row. A crash of the server may revert the deletion, and they are sent again.
   virtual Status published(std::uint64_t sequence, std::uint64_t term) = 0;
-  /// Blocks until a commit may have added outbox rows, or the timeout.
-  virtual void wait_outbox(SteadyDuration timeout) = 0;
 
   /// One page of the newest Envelope per live key of own topics, in key order (bytes) after `after_key`; or that of
   /// `only_key`, which is returned even if it is a tombstone. With `ended` the pages include the tombstones of keys
