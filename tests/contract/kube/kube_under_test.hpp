@@ -23,7 +23,7 @@ class KubeUnderTest {
   [[nodiscard]] ClientOptions options() const { return options_; }
   /// True if its controllers run: jobs, kubelets.
   [[nodiscard]] bool controllers() const { return controllers_; }
-  /// Makes old watch positions expire, if the server supports that; a real one drops version 1 by itself.
+  /// Makes old watch positions expire, at least that of version 1.
   virtual void expire_watches() = 0;
   /// True once pods can be created in a new namespace.
   virtual bool has_settled(Client& /*client*/, const std::string& /*ns*/) { return true; }

@@ -10,11 +10,12 @@ inline constexpr const char* kNoRealKube = "QM_KUBE_URL is not set: run ./qm pee
 /// A setting of the peer: QM_KUBE_URL, QM_KUBE_CA, QM_KUBE_TOKEN, ... Empty if it is not set.
 std::string real_setting(const char* name);
 
-/// Cases that need a real server, including those that stop its parts with tools/peers/kubernetes.sh.
+/// Runs a verb of tools/peers/kubernetes.sh, "restart api" or "kill9 etcd"; a failure fails the test.
+void peer(const std::vector<std::string>& verb);
+
+/// Cases that need a real server, including those that stop its parts.
 class RealKube : public KubeContract {
  protected:
-  /// "restart api", "kill9 etcd"; skips nothing, and fails the test if the part does not restart.
-  void peer(const std::vector<std::string>& verb);
   /// Compacts etcd up to now.
   void compact();
 };

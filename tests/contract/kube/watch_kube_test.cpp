@@ -70,7 +70,6 @@ TEST_F(KubeContract, AnOldVersionIsGone) {
   must_create(kPods, pod("b"));
   server().expire_watches();
   std::vector<Seen> seen;
-  // A real server drops its first version by itself; the test made the fleet drop all.
   auto ended = watch(kPods, "1", seen, [&] { return !seen.empty(); });
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, Code::kOutOfRange) << ended.error().to_string();
