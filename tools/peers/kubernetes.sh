@@ -15,9 +15,9 @@
 #   eval "$(tools/peers/kubernetes.sh env)" && "$QM_KUBECTL" get nodes && build/release/bin/contract_k8s_test
 #
 # Settings: QM_PEERS_DIR (default build/peers), QM_KUBE_RUN (run folder), QM_KUBE_PORT (first of six ports, default
-# 26443): another folder and port create a second cluster. QM_KUBE_PARTS (default all five), QM_KUBE_AUDIT=1
-# (audit.log in the run folder; with a path: its policy), and more flags in QM_KUBE_ARGS_ETCD, _API, _CONTROLLERS,
-# _SCHEDULER, _KWOK.
+# 26443): another folder and port create a second cluster. QM_KUBE_VERSION (default 1.36; 1.37 has its own programs, run
+# folder and ports from 26453 on), QM_KUBE_PARTS (default all five), QM_KUBE_AUDIT=1 (audit.log in the run folder; with
+# a path: its policy), and more flags in QM_KUBE_ARGS_ETCD, _API, _CONTROLLERS, _SCHEDULER, _KWOK.
 #
 # A pod on a kwok node runs until it is deleted, or for the seconds of its annotation
 # fleet.quartermaster.dev/run-seconds, and ends with fleet.quartermaster.dev/exit-code, as on the simulated fleet.
@@ -26,17 +26,26 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd -P)
 root=$(cd "$here/../.." && pwd -P)
 module=$here/kubernetes
-hash=$(cat "$module/go.mod" "$module/go.sum" "$module/main.go" | sha256sum | cut -c1-16)
 base=${QM_PEERS_DIR:-$root/build/peers}/kubernetes
-bin=$base/$hash/bin
-run=${QM_KUBE_RUN:-$base/run}
 
 say() { echo "kubernetes: $*" >&2; }
 die() { say "$*"; exit 1; }
 
+version_in() { sed -n 's/^\tk8s\.io\/kubernetes v//p' "$module/$1"; }  # module file
+
+# Each version has its module file; go.mod is the default one.
+module_file() {
+  [ -n "${QM_KUBE_VERSION:-}" ] || { echo go.mod; return 0; }
+  local file
+  for file in go.mod go-1.37.mod; do
+    [[ $(version_in $file) != "$QM_KUBE_VERSION".* ]] || { echo $file; return 0; }
+  done
+  die "there is no Kubernetes \"$QM_KUBE_VERSION\" here: QM_KUBE_VERSION and --version are 1.36 or 1.37"
+}
+
 # The settings of start apply until the next start: a restart of one part needs no settings.
-settings=(QM_KUBE_PORT QM_KUBE_PARTS QM_KUBE_AUDIT QM_KUBE_ARGS_ETCD QM_KUBE_ARGS_API QM_KUBE_ARGS_CONTROLLERS
-  QM_KUBE_ARGS_SCHEDULER QM_KUBE_ARGS_KWOK)
+settings=(QM_KUBE_VERSION QM_KUBE_PORT QM_KUBE_PARTS QM_KUBE_AUDIT QM_KUBE_ARGS_ETCD QM_KUBE_ARGS_API
+  QM_KUBE_ARGS_CONTROLLERS QM_KUBE_ARGS_SCHEDULER QM_KUBE_ARGS_KWOK)
 
 keep_settings() {
   local name
@@ -75,7 +84,7 @@ get() {
   exec 9>"$base/lock"
   flock 9
   local version flags log=$base/$hash/build.log begin
-  version=$(sed -n 's/^\tk8s\.io\/kubernetes v//p' "$module/go.mod")
+  version=$(version_in "$file")
   # Without these the API server reports its version as v0.0.0-master. No debug information: it is a tenth of the
   # compile time.
   flags="-s -w -X k8s.io/component-base/version.gitVersion=v$version"
@@ -86,7 +95,7 @@ get() {
     say "building $program"
     begin=$SECONDS
     (cd "$module" && GOTOOLCHAIN=local CGO_ENABLED=0 GOFLAGS=-buildvcs=false \
-      go build -trimpath -gcflags=all=-dwarf=false -ldflags "$flags" -o "$bin/.$program" "$(package_of "$program")") >"$log" 2>&1 9>&- ||
+      go build -modfile="$file" -trimpath -gcflags=all=-dwarf=false -ldflags "$flags" -o "$bin/.$program" "$(package_of "$program")") >"$log" 2>&1 9>&- ||
       { tail -5 "$log" >&2; die "$program could not be built: look above, whole in $log"; }
     mv "$bin/.$program" "$bin/$program"
     say "built $program in $((SECONDS - begin)) s"
@@ -192,7 +201,7 @@ await() {  # part, seconds, what, command line
 lease=/apis/coordination.k8s.io/v1/namespaces/kube-system/leases
 
 begin() {  # spawns a part
-  # shellcheck disable=SC2086,SC2054
+  # shellcheck disable=SC2086,SC2054,SC2206
   case $1 in
     etcd)
       spawn etcd $((port + 1)) "$bin/etcd" --name peer --data-dir "$run/etcd" --listen-client-urls "$etcd" --advertise-client-urls "$etcd" \
@@ -226,8 +235,7 @@ begin() {  # spawns a part
       if [ "$1" = controllers ]; then
         name=kube-controller-manager at=$((port + 3))
         more=(--service-account-private-key-file="$run/service-accounts.key" --use-service-account-credentials
-          --root-ca-file="$run/ca.crt" --cluster-signing-cert-file="$run/ca.crt" --cluster-signing-key-file="$run/ca.key"
-          --controllers='*,-node-ipam-controller,-service-lb-controller,-node-route-controller,-cloud-node-lifecycle-controller')
+          --root-ca-file="$run/ca.crt" --cluster-signing-cert-file="$run/ca.crt" --cluster-signing-key-file="$run/ca.key")
         more+=(--node-monitor-grace-period=1h ${QM_KUBE_ARGS_CONTROLLERS:-})  # kwok's nodes hold no leases: see below
       else
         more+=(${QM_KUBE_ARGS_SCHEDULER:-})
@@ -349,10 +357,21 @@ ENV
 
 verb=${1:-}
 [ $# -gt 0 ] && shift
+file=$(module_file) || exit 1
+run=${QM_KUBE_RUN:-$base/run$(sed 's/^go//; s/\.mod$//' <<<"$file")}
 [ ! -d "$run" ] || run=$(cd "$run" && pwd -P)
-# shellcheck disable=SC1091
-[ "$verb" = start ] || [ ! -s "$run/settings" ] || . "$run/settings"
-port=${QM_KUBE_PORT:-26443}
+case $verb in
+  start | get | have | where) ;;
+  *)
+    # shellcheck disable=SC1091
+    [ ! -s "$run/settings" ] || . "$run/settings"
+    file=$(module_file) || exit 1 ;;
+esac
+hash=$(cat "$module/$file" "$module/${file%.mod}.sum" "$module/main.go" | sha256sum | cut -c1-16)
+bin=$base/$hash/bin
+# A second version has other ports, so that both can run.
+if [ "$file" = go.mod ]; then port=26443; else port=26453; fi
+port=${QM_KUBE_PORT:-$port}
 parts=${QM_KUBE_PARTS:-etcd api controllers scheduler kwok}
 etcd=http://127.0.0.1:$((port + 1))
 api=https://127.0.0.1:$port
@@ -377,5 +396,5 @@ case $verb in
   have) for program in kcp etcd etcdctl kwok kubectl; do [ -x "$bin/$program" ] || exit 1; done ;;
   where) package_of "${1:-kcp}" >/dev/null; echo "$bin/${1:-kcp}" ;;
   clean) stop; rm -rf "$run" ;;
-  *) sed -n '2,23s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,22s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
