@@ -108,10 +108,6 @@ struct MemoryDisk : MemoryData {
     ancestors = ancestors_of_next({term, numbers.outbox(), ancestors});
     term = ++newest_term;
   }
-  void apply(const Commit& batch) {
-    MemoryData::apply(batch);
-    if (batch.outbox.empty()) return;
-  }
 };
 
 namespace {
