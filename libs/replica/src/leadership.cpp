@@ -77,10 +77,10 @@ void Leadership::renew_until(const std::stop_token& stop) {
     std::string address;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, stop, timing_.renew, [this] { return poke_ || asked_; });
+      changed_.wait_for(lock, stop, state_.tick(), [this] { return poke_ || asked_; });
       const bool due = poke_ || asked_ || state_.due(boot_now(), used_);
       // Only this thread uses the lease.
-      if (!due && !stop.stop_requested() && lease_->connected()) continue;
+      if (!due && !stop.stop_requested() && lease_->quiet()) continue;
       poke_ = used_ = false;
       address = address_;
     }

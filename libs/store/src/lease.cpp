@@ -37,7 +37,11 @@ class PgLease final : public Lease {
     return Renewal{true, rows.boolean(0, 0), std::exchange(renewed_session_, sessions_) == sessions_};
   }
 
-  bool connected() override { return session_ && session_->wait_notification(SteadyDuration::zero()).has_value(); }
+  bool quiet() override {
+    if (!session_) return false;
+    const auto notified = session_->wait_notification(SteadyDuration::zero());
+    return notified && !*notified;
+  }
 
   Status release(const std::string& holder) override {
     QM_TRY(ask(release_, pg::Params().text(holder)));
@@ -69,8 +73,11 @@ class PgLease final : public Lease {
       if (!session_ || session_->broken()) {
         QM_ASSIGN(session_, connect());
         ++sessions_;
-        // A beat that a server crash loses is harmless: the next one follows.
-        QM_TRY(session_->exec("set synchronous_commit = off; listen " + pg::quote_name(application_)));
+        // A beat that a server crash loses is harmless: the next one follows. The notification tells the holder that
+        // this replica has come.
+        const auto channel = pg::quote_name(application_);
+        QM_TRY(session_->exec("set synchronous_commit = off; listen " + channel + "; notify " + channel));
+        (void)session_->wait_notification(SteadyDuration::zero());  // its own
       }
       auto rows = session_->query(sql, params);
       if (rows || attempt > 0 || !session_->broken()) return rows;

@@ -300,7 +300,7 @@ class MemoryLease final : public Lease {
     ++lease.beat;
     return Renewal{.holds = true};
   }
-  bool connected() override { return true; }
+  bool quiet() override { return true; }
   Status release(const std::string& holder) override {
     const std::lock_guard lock(disk_->mutex);
     auto& lease = disk_->lease;

@@ -147,6 +147,7 @@ TEST(LeaseState, AloneItBeatsRarelyAndItsProofRests) {
   const Renewal alone{.holds = true, .watched = false, .same_session = true};
   state.renewed(alone, start + 1s, start + 1s);
   EXPECT_FALSE(state.due(start + 1s + timing.renew, false));
+  EXPECT_EQ(state.tick(), 2 * timing.renew);
   EXPECT_TRUE(state.due(start + 1s + timing.renew, true)) << "the proof is in use";
   EXPECT_FALSE(state.rests(start + 2s)) << "it is proven";
   EXPECT_TRUE(state.rests(start + 1s + timing.proof));

@@ -77,16 +77,17 @@ TEST_F(PgLeaseTest, ARenewalSeesAStandbyAndItsOwnNewSession) {
   ASSERT_TRUE(renewed);
   EXPECT_FALSE(renewed->watched);
   EXPECT_TRUE(a->renew("a", "a:1")->same_session);
-  EXPECT_TRUE(a->connected());
+  EXPECT_TRUE(testing::wait_until([&] { return a->quiet(); })) << "after the notification of its own session";
   {
     const auto b = lease();
     ASSERT_TRUE(b->look());
+    EXPECT_TRUE(testing::wait_until([&] { return !a->quiet(); })) << "a standby has come";
     EXPECT_TRUE(a->renew("a", "a:1")->watched);
   }
   EXPECT_TRUE(testing::wait_until([&] { return !a->renew("a", "a:1")->watched; }));
   ASSERT_NO_FATAL_FAILURE(
       run("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name like 'qm lease%'"));
-  EXPECT_TRUE(testing::wait_until([&] { return !a->connected(); })) << "seen without a statement";
+  EXPECT_TRUE(testing::wait_until([&] { return !a->quiet(); })) << "seen without a statement";
   EXPECT_FALSE(a->renew("a", "a:1")->same_session);
   EXPECT_TRUE(a->renew("a", "a:1")->same_session);
 }

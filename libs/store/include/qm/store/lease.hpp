@@ -42,8 +42,9 @@ class Lease {
   virtual Result<bool> claim(std::uint64_t seen_beat, const std::string& holder) = 0;
   /// Publishes that the holder is alive, and its address.
   virtual Result<Renewal> renew(const std::string& holder, const std::string& address) = 0;
-  /// Whether the session of the last call is open, as far as is known without a statement.
-  virtual bool connected() = 0;
+  /// Whether the session of the last call is open and no other session of the lease has begun since the last call, as
+  /// far as is known without a statement.
+  virtual bool quiet() = 0;
   /// The holder releases the lease: a standby may claim it at once.
   virtual Status release(const std::string& holder) = 0;
   /// Waits until a holder may have released, or the timeout.
@@ -58,8 +59,8 @@ Result<std::unique_ptr<Lease>> open_lease(PgOptions options);
 struct LeaseTiming {
   SteadyDuration lease = std::chrono::seconds(3);         ///< a holder without a beat for this long is gone
   SteadyDuration renew = std::chrono::milliseconds(250);  ///< between two beats
-  /// Between two beats while no standby exists and nothing needs the proof: a standby that comes counts from its first
-  /// read, and the holder sees it at the next beat.
+  /// Between two beats while no standby exists and nothing needs the proof. A standby that comes notifies the holder,
+  /// which looks every two `renew`; without that it sees it at the next beat, before the standby may claim.
   SteadyDuration renew_alone = std::chrono::seconds(2);
   SteadyDuration look = std::chrono::milliseconds(200);  ///< between two reads of a standby
   /// A successful renewal proves the lead for this long, from the moment before it was sent.
@@ -70,7 +71,7 @@ struct LeaseTiming {
   /// No standby may claim while a proof of the holder can be valid. A proof begins before its beat reaches the
   /// database, and a standby counts from the moment after it read this beat.
   [[nodiscard]] constexpr bool exclusive() const {
-    return proof < without_session && without_session <= lease && renew_alone + renew < lease;
+    return proof < without_session && without_session <= lease && renew_alone + 2 * renew < lease;
   }
 };
 static_assert(LeaseTiming{}.exclusive());
@@ -111,7 +112,9 @@ class LeaseState {
   /// After a successful claim, of the lease as it was at the last read.
   void claimed(const std::string& holder, SteadyInstant before, SteadyInstant after);
   void renewed(const Result<Renewal>& answer, SteadyInstant before, SteadyInstant after);
-  /// Whether the next beat is due, LeaseTiming::renew after the previous one. `used`: the proof was needed since.
+  /// The time after which to ask whether a beat is due.
+  [[nodiscard]] SteadyDuration tick() const { return watched_ || away_ ? timing_.renew : 2 * timing_.renew; }
+  /// Whether the next beat is due. `used`: the proof was needed since the previous one.
   [[nodiscard]] bool due(SteadyInstant now, bool used) const;
   /// The lead has no proof only because nothing needed one: a renewal makes it.
   [[nodiscard]] bool rests(SteadyInstant now) const;
