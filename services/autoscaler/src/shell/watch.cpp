@@ -185,11 +185,12 @@ struct CloudWatch::Impl {
       const Instant next = clock.now() + period;
       // At least a tenth of a second of steady time, however fast domain time runs.
       pause(std::chrono::milliseconds(100), stop);
+      // Domain time may be stopped or slow: two seconds of steady time are enough.
+      const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(2);
       while (!stop.stop_requested() && !is_poked()) {
-        const auto left = clock.until(next);
+        const auto left = std::min(clock.until(next), latest - std::chrono::steady_clock::now());
         if (left <= SteadyDuration::zero()) break;
-        pause(std::min<SteadyDuration>(left, std::chrono::milliseconds(200)), stop);
-        if (left > std::chrono::seconds(2)) break;  // domain time is stopped or slow: poll anyway
+        pause(std::min(left, std::max<SteadyDuration>(clock.slice(), std::chrono::milliseconds(200))), stop);
       }
     }
   }
