@@ -131,7 +131,7 @@ begin
 end $body$;
 )sql";
 
-// A member without others beats rarely, so its beat may be older. Whoever joins gives it a new beat: from then on its
+// A member without others beats rarely, so its beat may be older. A member that joins gives it a new beat: from then on its
 // timeout counts, and the notification of the group lets it adopt the generation and beat as often as others.
 constexpr const char* kAlone = R"sql(
 alter table {schema}.member add column alone boolean not null default false;
