@@ -42,8 +42,8 @@ class Lease {
   virtual Result<bool> claim(std::uint64_t seen_beat, const std::string& holder) = 0;
   /// Publishes that the holder is alive, and its address.
   virtual Result<Renewal> renew(const std::string& holder, const std::string& address) = 0;
-  /// Whether the session of the last call is open and no other session of the lease has begun since the last call, as
-  /// far as is known without a statement.
+  /// Whether the session of the last call is open and no other session of the lease has begun since. Sends no
+  /// statement.
   virtual bool quiet() = 0;
   /// The holder releases the lease: a standby may claim it at once.
   virtual Status release(const std::string& holder) = 0;
