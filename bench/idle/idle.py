@@ -6,14 +6,16 @@ import glob
 import json
 import os
 import re
-import ssl
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
-PSQL = sorted(glob.glob("/usr/lib/postgresql/*/bin/psql"))[-1:] or ["psql"]
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "bench/common"), os.path.join(ROOT, "tools/peers")]
+import suite as rig  # noqa: E402
+from api import Api  # noqa: E402
+
 REQUEST = re.compile(r"apiserver_request_total\{(.*)\} (\S+)")
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -61,13 +63,10 @@ class Suite:
         self.conninfo = endpoints["postgres"]
         # The fleet is a part of the measurement's environment, as the API server is.
         self.processes = {name: pid for name, pid in endpoints["pids"].items() if name != "fleet"}
-        with open(os.path.join(self.sql("show data_directory"), "postmaster.pid")) as f:
-            self.postmaster = int(f.readline())
+        self.postmaster = rig.postmaster_pid(self.conninfo)
 
     def sql(self, statement):
-        out = subprocess.run(PSQL + ["-X", "-q", "-A", "-t", "-F", " ", "-d", self.conninfo, "-c", statement],
-                             stdout=subprocess.PIPE, text=True, check=True)
-        return out.stdout.strip()
+        return rig.sql(self.conninfo, statement)
 
     def database(self):
         row = self.sql("select xact_commit, xact_rollback, pg_current_wal_lsn() - '0/0'::pg_lsn from pg_stat_database "
@@ -93,7 +92,7 @@ class Suite:
     def cpu(self):
         """CPU seconds by program."""
         out = {name: cpu_seconds(pid) for name, pid in self.processes.items()}
-        out["PostgreSQL"] = cpu_seconds(self.postmaster) + sum(cpu_seconds(c) for c in children(self.postmaster))
+        out["PostgreSQL"] = cpu_seconds(self.postmaster) + sum(cpu_seconds(c) for c in rig.children_of(self.postmaster))
         return out
 
     def statements(self, seconds):
@@ -128,24 +127,11 @@ def cpu_seconds(pid):
     return total / 1e9
 
 
-def children(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as f:
-            return [int(c) for c in f.read().split()]
-    except OSError:
-        return []
-
-
 def api_requests():
     """Requests so far of the real API server by verb and resource; empty with the simulated one."""
-    url = os.environ.get("QM_KUBE_URL")
-    if not url:
-        return {}
-    request = urllib.request.Request(url + "/metrics", headers={"Authorization": "Bearer " + os.environ["QM_KUBE_TOKEN"]})
-    context = ssl.create_default_context(cafile=os.environ["QM_KUBE_CA"])
     counts = collections.Counter()
-    with urllib.request.urlopen(request, context=context) as answer:
-        for line in answer.read().decode().splitlines():
+    if "QM_KUBE_URL" in os.environ:
+        for line in Api().send("GET", "/metrics")[1].decode().splitlines():
             match = REQUEST.match(line)
             if match:
                 labels = dict(LABEL.findall(match[1]))

@@ -1,13 +1,17 @@
 """Costs of a turn: CPU and memory of processes, requests of the API server, commits and WAL of PostgreSQL."""
 import os
 import re
-import subprocess
+import sys
 import threading
+
+from cluster import ROOT
+
+sys.path.insert(0, os.path.join(ROOT, "bench/common"))
+from suite import children_of, sql  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SERIES = re.compile(r'^(apiserver_request_total|apiserver_response_sizes_sum|apiserver_watch_events_sizes_sum)(?:\{(.*)\})? (\S+)$', re.M)
 VERB = re.compile(r'\bverb="([^"]*)"')
-PSQL = "/usr/lib/postgresql/15/bin/psql"
 SAMPLE_SECONDS = 2
 TREES = ("postgresql",)  # programs that work in child processes
 
@@ -15,14 +19,6 @@ TREES = ("postgresql",)  # programs that work in child processes
 def _stat(pid):
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
         return file.read().rsplit(")", 1)[1].split()
-
-
-def children_of(pid):
-    found = []
-    for thread in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-            found += [int(child) for child in file.read().split()]
-    return found
 
 
 def cpu_seconds(name, pid):
@@ -109,13 +105,8 @@ def api_counters(api):
     return {"requests": requests, "bytes": answers, "watch_bytes": events}
 
 
-def sql(conninfo, text):
-    done = subprocess.run([PSQL, conninfo, "-XAtc", text], stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout.strip()
-
-
 def database_counters(conninfo):
-    commits, wal = sql(conninfo, "SELECT sum(xact_commit), pg_current_wal_lsn() - '0/0' FROM pg_stat_database").split("|")
+    commits, wal = sql(conninfo, "SELECT sum(xact_commit), pg_current_wal_lsn() - '0/0' FROM pg_stat_database").split()
     return {"commits": int(commits), "wal_bytes": int(wal)}
 
 

@@ -6,12 +6,15 @@ kubelets and a cloud. Costs of a side are those of its own processes and what th
 import json
 import os
 import signal
+import sys
 import time
 
 import capacity
-import measure
 import workload
 from cluster import ROOT, Cluster, output_of
+
+sys.path.insert(0, os.path.join(ROOT, "bench/common"))
+import suite  # noqa: E402
 
 CONTROL_PLANE = {"api": "control plane", "etcd": "control plane", "controllers": "control plane", "kwok": "harness"}
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -156,7 +159,7 @@ class QuartermasterSide(Side):
         with open(pools, "w", encoding="ascii") as file:
             file.write(capacity.quartermaster_pools() if self.launches else "")
         # A database of its own on a server that syncs to disk, as etcd does.
-        measure.sql(self.server + " dbname=postgres", f"CREATE DATABASE {self.database_name}")
+        suite.sql(self.server + " dbname=postgres", f"CREATE DATABASE {self.database_name}")
         output_of([os.path.join(self.bin, "qm-demo"), "--up", "--postgres", self.server + " dbname=" + self.database_name, "--kube", f"kubeconfig:{self.cluster.run}/kubeconfig", "--dir", self.dir,
                    "--nodes", "0" if self.launches else str(self.options.nodes), "--boot-seconds", "0", "--spot-nodes", "0", "--speed", "1", "--pools", pools], cwd=ROOT,
                   env=self.cluster.environment)
@@ -182,13 +185,8 @@ class QuartermasterSide(Side):
         with open(os.path.join(self.dir, "demo.pid"), encoding="ascii") as file:
             found["starter"] = (int(file.read()), "harness")
         found.update({name: (pid, "side") for name, pid in pids.items()})
-        found["postgresql"] = (self.server_pid(), "side")
+        found["postgresql"] = (suite.postmaster_pid(self.database()), "side")
         return found
-
-    def server_pid(self):
-        folder = measure.sql(self.database(), "SHOW data_directory")
-        with open(os.path.join(folder, "postmaster.pid"), encoding="ascii") as file:
-            return int(file.readline())
 
     def database(self):
         return self.endpoints["postgres"]
@@ -203,7 +201,7 @@ class QuartermasterSide(Side):
     def stop(self):
         if os.path.exists(os.path.join(self.dir, "demo.pid")):
             output_of([os.path.join(self.bin, "qm-demo"), "--down", "--dir", self.dir])
-            measure.sql(self.server + " dbname=postgres", f"DROP DATABASE IF EXISTS {self.database_name} WITH (FORCE)")
+            suite.sql(self.server + " dbname=postgres", f"DROP DATABASE IF EXISTS {self.database_name} WITH (FORCE)")
         super().stop()
 
 
