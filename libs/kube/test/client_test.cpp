@@ -3,6 +3,7 @@
 #include "qm/testing/testing.hpp"
 #include "scripted_api.hpp"
 
+#include <cerrno>
 #include <gtest/gtest.h>
 
 namespace qm::kube {
@@ -78,7 +79,7 @@ TEST(KubeClient, SendsWhatTheApiExpects) {
   const auto seen = api.seen();
   ASSERT_EQ(seen.size(), 4U);
   EXPECT_EQ(seen[0].headers.get("Authorization"), "Bearer secret");
-  EXPECT_EQ(seen[0].headers.get("User-Agent"), "quartermaster/kube_test");
+  EXPECT_EQ(seen[0].headers.get("User-Agent"), std::string("quartermaster/") + program_invocation_short_name);
   EXPECT_EQ(seen[0].target, "/api/v1/namespaces/ns/pods/p/binding");
   const auto binding = *Json::parse(seen[0].body);
   EXPECT_EQ(binding.path("target.name").string(), "node-1");
