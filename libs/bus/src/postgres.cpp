@@ -39,6 +39,9 @@ constexpr SteadyDuration kBeatAlone = std::chrono::seconds(30);
 /// Reads without a notification, in case that one was lost.
 constexpr SteadyDuration kReadUnasked = std::chrono::seconds(30);
 constexpr SteadyDuration kReportEvery = std::chrono::seconds(1);
+/// Between two reads while messages follow one another closely, so that several are read together. A message after a
+/// pause is read at once.
+constexpr SteadyDuration kGather = std::chrono::milliseconds(25);
 
 struct Topic {
   std::int64_t id = 0;
@@ -261,11 +264,14 @@ class PgConsumer final : public Consumer {
     for (;; now = steady_clock::now()) {
       QM_TRY(keep_alive());
       if (unread_ || now >= next_read_ || timeout <= SteadyDuration(0)) {
+        if (now < gathers_until_ && timeout > SteadyDuration(0))
+          std::this_thread::sleep_until(std::min(gathers_until_, until));
         QM_ASSIGN(auto out, fetch(max));
         // After messages there may be more.
         unread_ = !out.empty() || seen_ != adopted_;
         now = steady_clock::now();
         next_read_ = now + kReadUnasked;
+        gathers_until_ = out.empty() || out.size() >= max ? now : now + kGather;
         if (!out.empty() || now >= until) return out;
         if (unread_) continue;
       }
@@ -470,7 +476,7 @@ class PgConsumer final : public Consumer {
   std::uint64_t turn_ = 0;
   bool alone_ = false;  ///< the group had no other member when its generation was adopted
   bool unread_ = true;  ///< there may be messages, or another generation
-  steady_clock::time_point next_beat_{}, next_read_{}, next_report_{};
+  steady_clock::time_point next_beat_{}, next_read_{}, next_report_{}, gathers_until_{};
   std::map<TopicPartition, std::int64_t> positions_;
   std::map<TopicPartition, std::int64_t> reports_;   ///< not written yet
   std::map<TopicPartition, std::int64_t> reported_;  ///< the newest ones
