@@ -39,9 +39,6 @@ constexpr SteadyDuration kBeatAlone = std::chrono::seconds(30);
 /// Reads without a notification, in case that one was lost.
 constexpr SteadyDuration kReadUnasked = std::chrono::seconds(30);
 constexpr SteadyDuration kReportEvery = std::chrono::seconds(1);
-/// Between two reads while messages follow one another closely, so that several are read together. A message after a
-/// pause is read at once.
-constexpr SteadyDuration kGather = std::chrono::milliseconds(25);
 
 struct Topic {
   std::int64_t id = 0;

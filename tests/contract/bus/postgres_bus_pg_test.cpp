@@ -163,6 +163,25 @@ TEST_P(PostgresBus, ANotificationIsNotLostBetweenPolls) {
   }
 }
 
+/// Each read costs a statement, so a burst is read in few of them.
+TEST_P(PostgresBus, MessagesThatFollowOneAnotherCloselyAreReadTogether) {
+  constexpr std::size_t kMessages = 300;
+  Reader reader;
+  reader.open(*bus_, group_, {topic_});
+  EXPECT_EQ(reader.turn(), 0U);
+  std::jthread writer([&] {
+    for (std::size_t i = 1; i <= kMessages; ++i) publish({record("a", static_cast<std::int64_t>(i))});
+  });
+  const auto start = std::chrono::steady_clock::now();
+  std::int64_t reads = 0;
+  for (std::size_t got = 0; got < kMessages; ++reads) {
+    const auto now = reader.turn(1000, 10s);
+    ASSERT_GT(now, 0U);
+    got += now;
+  }
+  EXPECT_LE(reads, (std::chrono::steady_clock::now() - start) / kGather + 1);
+}
+
 /// A member without others beats rarely. Its timeout still counts from the moment at which another one joins.
 TEST_P(PostgresBus, AMemberThatWasAloneAndHangsIsRemoved) {
   Reader hung, other;

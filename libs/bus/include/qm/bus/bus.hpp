@@ -130,6 +130,9 @@ void plant_publish(Bus& memory, Code code, bool really_sent);
 
 inline constexpr int kDefaultPartitions = 4;
 inline constexpr auto kPollSlice = std::chrono::milliseconds(100);
+/// Between two reads of a consumer on PostgreSQL while messages follow one another closely, so that several are read
+/// together. A message after a pause is read at once.
+inline constexpr auto kGather = std::chrono::milliseconds(25);
 
 /// The retention time of messages: the PostgreSQL bus trims by it, and new Kafka topics are created with it (Kafka
 /// deletes whole closed segments, up to a day later). Versions that detect duplicates must be retained for longer
