@@ -3,8 +3,9 @@
 #include "qm/testing/testing.hpp"
 #include "scripted_api.hpp"
 
-#include <cerrno>
 #include <gtest/gtest.h>
+
+#include <cerrno>
 
 namespace qm::kube {
 namespace client_test {

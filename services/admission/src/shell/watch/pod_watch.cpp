@@ -50,8 +50,8 @@ PodWatch::PodWatch(kube::Client& client, service::Host& host, WatchOptions optio
       owners_(options.quota, options.binding),
       client_(client),
       writer_(kPeriod, [this] { write(); }),
-      volcano_informer_(client,
-                        [&client] { return client.locate("scheduling.volcano.sh", "podgroups", {"v1beta1"}); }, "",
+      volcano_informer_(client, [&client] { return client.locate("scheduling.volcano.sh", "podgroups", {"v1beta1"}); },
+                        "",
                         {[this](const Json& group, bool deleted) { group_changed(group, deleted); },
                          [this] {
                            {

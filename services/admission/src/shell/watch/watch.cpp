@@ -64,7 +64,7 @@ namespace {
 kube::Locate locate(kube::Client& client, const config::WorkloadKind& kind) {
   return [&client, &kind] {
     return client.locate(std::string(kind.group), std::string(kind.plural),
-                            {kind.versions.begin(), kind.versions.end()});
+                         {kind.versions.begin(), kind.versions.end()});
   };
 }
 
