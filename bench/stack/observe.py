@@ -36,15 +36,17 @@ class Record:
             one["ended"] = now
         return news
 
-    def see_job(self, gone, job, now):
-        del gone
+    def see_job(self, job, now):
+        """Whether the Job has ended now and had not before."""
         name = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
         one = self.jobs.setdefault(name, {"admitted": None, "ended": None})
         if one["admitted"] is None and not job["spec"].get("suspend"):
             one["admitted"] = now
-        if one["ended"] is None and any(c["type"] in ("Complete", "Failed") and c["status"] == "True"
-                                        for c in job["status"].get("conditions") or []):
+        ends = one["ended"] is None and any(c["type"] in ("Complete", "Failed") and c["status"] == "True"
+                                            for c in job["status"].get("conditions") or [])
+        if ends:
             one["ended"] = now
+        return ends
 
     def see_node(self, gone, node, now):
         one = self.nodes.setdefault(node["metadata"]["name"], {"joined": now, "gone": None})
@@ -81,9 +83,9 @@ def _run(environment, bound, ended, over, result):
         if record.see_pod(gone, pod, now):
             bound.value += 1
 
-    def see_job(gone, job, now):
-        record.see_job(gone, job, now)
-        ended.value = sum(1 for one in record.jobs.values() if one["ended"] is not None) if job["status"].get("conditions") else ended.value
+    def see_job(_, job, now):
+        if record.see_job(job, now):
+            ended.value += 1
 
     for path, see in (("/api/v1/pods", see_pod), ("/apis/batch/v1/jobs", see_job), ("/api/v1/nodes", record.see_node)):
         threading.Thread(target=_follow, args=(environment, path, see), daemon=True).start()
