@@ -1,7 +1,6 @@
 // The main job: replays busy hours on the whole suite, injects faults, and checks what really happened.
 #include "qm/base/log.hpp"
 #include "src/cluster.hpp"
-#include "src/compare.hpp"
 #include "src/faults.hpp"
 #include "src/options.hpp"
 #include "src/progress.hpp"
@@ -25,7 +24,7 @@ namespace {
 
 constexpr const char* kStart = "2026-11-02T08:00:00Z";
 
-std::string status_of(Stack& stack, const Submitter& submitter) {
+std::string fleet_status(Stack& stack, const Submitter& submitter) {
   auto state = stack.fleet_get("/fleet/state");
   if (!state) return "the fleet does not answer";
   const Json& cluster = (*state)["cluster"];
@@ -71,7 +70,7 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
   // minute.
   (void)testing::wait_until(
       [&] {
-        progress.status(status_of(stack, submitter));
+        progress.status(fleet_status(stack, submitter));
         auto state = stack.fleet_get("/fleet/state");
         return state && (*state)["cluster"]["gpus_computing"].integer() >= window.running_gpus() * 95 / 100;
       },
@@ -87,7 +86,7 @@ Result<Outcome> replay(const Options& o, Stack& stack, const trace::Window& wind
   Outcome outcome;
   while (stack.clock().now() < start + length || !submitter.done() || !faults.done()) {
     QM_TRY(advance(stack, faults, progress));
-    progress.status(status_of(stack, submitter));
+    progress.status(fleet_status(stack, submitter));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   submitter.stop();
@@ -134,9 +133,7 @@ int run(const Options& o, const std::function<void(int)>& report) {
   const auto begin = std::chrono::steady_clock::now();
   trace::Window window;
   if (!o.up) {
-    auto chosen = o.kube == "fleet"           ? choose_window(o)
-                  : o.compare && !o.main_jobs ? Result<trace::Window>(lasting_jobs(o))
-                                              : short_jobs(o);
+    auto chosen = o.kube == "fleet" ? choose_window(o) : short_jobs(o);
     if (!chosen) {
       std::fprintf(stderr, "qm demo: %s\n", chosen.error().to_string().c_str());
       return 2;
@@ -164,16 +161,7 @@ int run(const Options& o, const std::function<void(int)>& report) {
   for (const char* tenant : {"research", "vision", "speech", "production"}) {
     if (o.up) (void)stack.make_namespace(tenant);
   }
-  if (o.compare) {
-    auto contest = compare(o, stack, window, progress);
-    if (!contest) {
-      std::fprintf(stderr, "\nqm demo: %s\n", contest.error().to_string().c_str());
-      code = 2;
-    } else {
-      contest->print();
-      if (!o.json_file.empty()) std::ofstream(o.json_file) << contest->to_json().pretty() << "\n";
-    }
-  } else if (!o.up) {
+  if (!o.up) {
     auto outcome = stack.real() == nullptr ? replay(o, stack, window, sizes, progress)
                                            : replay_on_cluster(o, stack, window, progress);
     if (!outcome) {

@@ -33,16 +33,15 @@ std::string own_end;
 
 // One host runs all programs, so low client limits would only measure themselves. A cluster that a user names by these
 // variables is not changed: ours has its own folder and ports.
-void prepare_environment(const std::string& dir, bool scheduler) {
+void prepare_environment(const std::string& dir) {
   const char* port = std::getenv("QM_CLUSTER_PORT");
   const auto set = [](const char* name, const std::string& value, bool always) {
     ::setenv(name, value.c_str(), always ? 1 : 0);
   };
   set("QM_KUBE_RUN", dir + "/kube", true);
   set("QM_KUBE_PORT", port == nullptr ? "27443" : port, true);
-  set("QM_KUBE_PARTS", scheduler ? "etcd api controllers scheduler kwok" : "etcd api controllers kwok", true);
+  set("QM_KUBE_PARTS", "etcd api controllers kwok", true);
   set("QM_KUBE_ARGS_CONTROLLERS", "--kube-api-qps=2000 --kube-api-burst=4000 --concurrent-job-syncs=30", false);
-  set("QM_KUBE_ARGS_SCHEDULER", "--kube-api-qps=5000 --kube-api-burst=10000", false);
 }
 
 bool is_ready(const Json& node) {
@@ -79,13 +78,12 @@ Result<std::string> output_of(const std::string& command) {
   return text;
 }
 
-Result<std::unique_ptr<RealCluster>> RealCluster::open(const std::string& setting, const std::string& dir,
-                                                       bool scheduler) {
+Result<std::unique_ptr<RealCluster>> RealCluster::open(const std::string& setting, const std::string& dir) {
   std::unique_ptr<RealCluster> cluster(new RealCluster);
   cluster->setting_ = setting;
   if (setting == "peer") {
     cluster->script_ = "tools/peers/kubernetes.sh";
-    prepare_environment(dir, scheduler);
+    prepare_environment(dir);
     {
       const std::lock_guard lock(own_mutex);
       own_end = cluster->script_ + " stop 2>&1";

@@ -27,7 +27,7 @@ Result<std::string> output_of(const std::string& command);
 class RealCluster {
  public:
   /// `setting`: "peer", or kubeconfig:PATH as the services accept it.
-  static Result<std::unique_ptr<RealCluster>> open(const std::string& setting, const std::string& dir, bool scheduler);
+  static Result<std::unique_ptr<RealCluster>> open(const std::string& setting, const std::string& dir);
   ~RealCluster();
 
   /// The value of --kube of the services.

@@ -55,10 +55,6 @@ Options parse(int argc, char** argv) {
   ranged(app.add_option("--limit", o.limit_s, "with a real --kube: seconds after which all must have ended"),
          at_least<std::int64_t>(1, "seconds"))
       ->capture_default_str();
-  app.add_flag(
-      "--compare", o.compare,
-      "with --kube peer: instead of the main job, the same Jobs once for us and once for kube-scheduler; they fill three "
-      "quarters of the nodes and do not end, or with --pods are those of the main job");
   app.add_option("--agent-set", o.agent_settings, "KEY=VALUE, a setting of every agent; may be repeated")
       ->allow_extra_args(false);
   app.add_option(
@@ -86,7 +82,6 @@ Options parse(int argc, char** argv) {
     if (o.kube != "fleet" && o.kube != "peer" && !o.kube.starts_with("kubeconfig:"))
       throw CLI::ValidationError("--kube is fleet, peer or kubeconfig:PATH");
     if (o.nodes == 0 && !o.up) throw CLI::ValidationError("--nodes 0 needs --up: there is no job without nodes");
-    if (o.compare && o.kube != "peer") throw CLI::ValidationError("--compare needs --kube peer");
     if ((o.from_s >= 0) != (o.until_s >= 0))
       throw CLI::ValidationError("--from needs --until, and --until needs --from");
     if (o.from_s >= 0 && o.until_s <= o.from_s) throw CLI::ValidationError("--until must be after --from");
@@ -94,7 +89,6 @@ Options parse(int argc, char** argv) {
     const int code = app.exit(e);
     std::exit(code == 0 ? 0 : 2);
   }
-  o.main_jobs = o.compare && app.count("--pods") > 0;
   o.faults = !no_faults;
   return o;
 }

@@ -16,13 +16,11 @@ struct Options {
   int replicas = 1;  ///< processes of each service; one of them leads
   double speed = 120;
   std::uint64_t seed = 1;
-  std::string kube = "fleet";    ///< fleet, peer (a real control plane, started here) or kubeconfig:PATH
-  int pods = 200;                ///< on a real control plane: minimum number in all
-  int spread_s = -1;             ///< and seconds in which they arrive; -1 = 30 pods a second
-  int limit_s = 1200;            ///< and seconds after that in which all must end
-  bool compare = false;          ///< no main job: the same Jobs for Quartermaster and for the cluster's own scheduler
-  bool main_jobs = false;        ///< and those Jobs are the main job's: they end
-  std::string bus = "postgres";  ///< postgres or kafka
+  std::string kube = "fleet";               ///< fleet, peer (a real control plane, started here) or kubeconfig:PATH
+  int pods = 200;                           ///< on a real control plane: minimum number in all
+  int spread_s = -1;                        ///< and seconds in which they arrive; -1 = 30 pods a second
+  int limit_s = 1200;                       ///< and seconds after that in which all must end
+  std::string bus = "postgres";             ///< postgres or kafka
   std::vector<std::string> agent_settings;  ///< KEY=VALUE of every agent, after those of the demo
   std::string postgres;    ///< conninfo of an empty database of a running server; empty = a server of the run's own
   std::string pools_file;  ///< manifests for the autoscaler in place of the demo's NodePool

@@ -21,7 +21,7 @@ constexpr Size kSizes[] = {{1, 30}, {2, 14}, {4, 14}, {8, 17}, {12, 9}, {16, 8},
 constexpr const char* kTeams[] = {"a", "b", "c", "d", "e", "f"};
 constexpr std::int64_t kLeastSeconds = 20, kMostSeconds = 70;
 
-std::string status_of(Stack& stack, const Submitter& submitter) {
+std::string cluster_status(Stack& stack, const Submitter& submitter) {
   const auto c = stack.real()->witness().counts();
   return fmt::format(
       "{} submitted {:>5} jobs, ended {:>5}; pods admitted {:>5} bound {:>5} ended {:>5}; GPUs {:>5} of {}",
@@ -104,12 +104,12 @@ Result<Outcome> replay_on_cluster(const Options& o, Stack& stack, const trace::W
   };
   while (!over() && stack.clock().now() < limit) {
     QM_TRY(advance(stack, faults, progress));
-    progress.status(status_of(stack, submitter));
+    progress.status(cluster_status(stack, submitter));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   submitter.stop();
   progress.end();
-  progress.line(status_of(stack, submitter));
+  progress.line(cluster_status(stack, submitter));
   if (!over()) outcome.troubles.push_back(fmt::format("not all had ended {} s after the last arrival", o.limit_s));
 
   // Time is not stopped here, so the evaluation ends at an instant until which all events were published and handled.

@@ -145,7 +145,7 @@ Status Stack::start_fleet() {
 
 Status Stack::start_cluster() {
   if (options_.kube == "fleet") return {};
-  QM_ASSIGN(real_, RealCluster::open(options_.kube, options_.dir, options_.compare));
+  QM_ASSIGN(real_, RealCluster::open(options_.kube, options_.dir));
   QM_TRY(real_->begin(kube_url_, static_cast<std::size_t>(plan_.nodes + plan_.spot_nodes), !options_.up));
   kube_url_ = real_->setting();
   return {};

@@ -22,15 +22,6 @@ struct Pace {
 };
 [[nodiscard]] Pace pace_of(std::vector<std::int64_t> instants_us);
 
-/// The distribution of the allocated GPUs over the nodes.
-struct Packing {
-  std::int64_t pods = 0, gpus = 0;  ///< allocated
-  std::int64_t nodes_used = 0;
-  double share_of_used = 0;     ///< allocated GPUs, of all GPUs of the nodes in use
-  std::int64_t stranded = 0;    ///< free GPUs on nodes that are partly in use
-  std::int64_t whole_free = 0;  ///< nodes without any pod
-};
-
 /// Records what really happened on a cluster whose API server is not ours. The records have the format of the fleet's
 /// history, so that the same checker can evaluate them.
 ///
@@ -61,11 +52,6 @@ class Witness {
   [[nodiscard]] Counts counts() const;
   [[nodiscard]] Pace admitted() const;  ///< pods of jobs that were unsuspended
   [[nodiscard]] Pace bound() const;     ///< pods
-  [[nodiscard]] Packing packing() const;
-  /// Gangs of which only some ranks hold their GPUs now.
-  [[nodiscard]] std::int64_t partial_gangs() const;
-  /// Starts again: jobs and pods seen so far no longer count. Nodes are kept.
-  void forget();
 
  private:
   struct JobState {
