@@ -268,7 +268,7 @@ class PgConsumer final : public Consumer {
         unread_ = !out.empty() || seen_ != adopted_;
         now = steady_clock::now();
         next_read_ = now + kReadUnasked;
-        gathers_until_ = out.empty() || out.size() >= max ? now : now + kGather;
+        gathers_until_ = out.empty() || out.size() >= max ? now : now + options_.gather;
         if (!out.empty() || now >= until) return out;
         if (unread_) continue;
       }

@@ -16,6 +16,10 @@ namespace {
 /// The longest time without an iteration of a loop; alive() allows 10 s.
 constexpr SteadyDuration kIdle = std::chrono::seconds(1);
 constexpr SteadyDuration kAgain = std::chrono::milliseconds(100);
+/// Inputs whose share of the cost of a transaction is small: a batch does not wait for more.
+constexpr std::size_t kEnough = 64;
+/// While events follow one another, the rows that were sent are deleted together.
+constexpr SteadyDuration kClearEvery = std::chrono::milliseconds(250);
 }  // namespace
 
 Host::Host(HostOptions options, std::unique_ptr<Shell> shell, std::unique_ptr<store::Store> store,
@@ -51,11 +55,15 @@ void Host::start() {
   m.engine_thread = std::jthread([&m](const std::stop_token& stop) { m.engine_loop(stop); });
   if (!m.bus) return;
   m.relay_thread = std::jthread([&m](const std::stop_token& stop) {
+    SteadyInstant next_clear{};
     while (!stop.stop_requested()) {
-      const std::uint64_t seen = m.written, led = m.term;
-      if (m.relay_once()) continue;
-      // What could not be sent is sent again soon.
-      const bool all = m.relayed >= seen && m.announced == led && !m.store_away;
+      const std::uint64_t seen = m.written, led = m.term, cleared = m.cleared;
+      const auto now = std::chrono::steady_clock::now();
+      const bool sent = m.relay_once(now >= next_clear);
+      if (m.cleared != cleared) next_clear = now + kClearEvery;
+      if (sent) continue;
+      // What could not be sent or deleted is tried again soon.
+      const bool all = m.relayed >= seen && m.cleared >= m.relayed && m.announced == led && !m.store_away;
       std::unique_lock lock(m.mutex);
       m.grown.wait_for(lock, stop, all ? kIdle : kAgain, [&] { return m.written != seen || m.term != led; });
     }
@@ -82,9 +90,22 @@ void Host::Impl::wait_for_work(const std::stop_token& stop) {
                    [&] { return !reads.empty() || (!retries_soon && (!mailbox.empty() || (prove_lead && !lost))); });
 }
 
+void Host::Impl::gather(const std::stop_token& stop) {
+  if (!retry.empty()) return;
+  std::unique_lock lock(mutex);
+  arrived.wait_until(lock, stop, pace.next(), [&] {
+    return !reads.empty() || mailbox.has_request() || mailbox.size() >= kEnough || mailbox.full() ||
+           (prove_lead && !lost);
+  });
+}
+
 void Host::Impl::engine_loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    if (!pump()) wait_for_work(stop);
+    gather(stop);
+    const auto before = journal_sequence;
+    const bool worked = pump();
+    if (journal_sequence != before) pace.written(std::chrono::steady_clock::now());
+    if (!worked) wait_for_work(stop);
   }
   // Inputs accepted before the stop are still decided; an unavailable store ends the attempt.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(3);
@@ -112,7 +133,7 @@ void Host::stop() {
   if (m.relay_thread.joinable()) {
     m.relay_thread.request_stop();
     m.relay_thread.join();
-    while (m.relay_once()) {
+    while (m.relay_once(true)) {
     }
   }
   std::vector<Pending> left;
@@ -284,7 +305,7 @@ Result<std::vector<store::OutboxRow>> Host::snapshot(const std::string& topic, c
 
 bool Host::consume_once() { return impl_->consume_once(); }
 bool Host::pump() { return impl_->pump(); }
-bool Host::relay_once() { return impl_->relay_once(); }
+bool Host::relay_once() { return impl_->relay_once(true); }
 bool Host::execute_once() { return impl_->pool.once(); }
 
 Host::Counters Host::counters() const {

@@ -3,6 +3,7 @@
 #include "intent_pool.hpp"
 #include "mailbox.hpp"
 #include "qm/service/host.hpp"
+#include "qm/service/pace.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 #include "rows_digest.hpp"
 
@@ -103,6 +104,7 @@ struct Host::Impl {
   std::deque<std::vector<Pending>> retry;
   int retries = 0;
   SteadyInstant retry_at{};
+  Pace pace{options.gather};  // of the loop
 
   // ---- used by relay and consumer threads only ----
   std::mutex topics_mutex;
@@ -191,8 +193,9 @@ struct Host::Impl {
   }
   Status make_topics();  // creates missing own topics; no effect once they exist
   Status open_producer();
-  Status announce();  // publishes the term on each topic
-  bool relay_once();
+  Status announce();             // publishes the term on each topic
+  bool relay_once(bool clears);  // `clears`: also deletes rows that were sent
+  void clear_sent();
   void set_backlog();
   bool consume_once();
   [[nodiscard]] Pending pending_of(bus::Message message);
@@ -232,6 +235,8 @@ struct Host::Impl {
 
   void engine_loop(const std::stop_token& stop);
   void wait_for_work(const std::stop_token& stop);
+  void gather(
+      const std::stop_token& stop);  // until the next batch may be written, unless it is large or a caller waits
 };
 
 /// All changes of one batch to the host, kept here until the commit is known.

@@ -68,9 +68,12 @@ class Mailbox {
   [[nodiscard]] bool empty() const { return inputs_.empty(); }
   [[nodiscard]] std::size_t size() const { return inputs_.size(); }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Whether a caller waits for its reply.
+  [[nodiscard]] bool has_request() const { return requests_ > 0; }
   /// Exceeds the bound unless the owner checks full() before.
   void push(Pending input) {
     bytes_ += input.input.bytes.size();
+    if (input.input.source == Source::kRequest) ++requests_;
     inputs_.push_back(std::move(input));
   }
   /// Removes the first ones, at most this number and this many bytes, at least one.
@@ -81,13 +84,14 @@ class Mailbox {
       out.push_back(std::move(inputs_.front()));
       inputs_.pop_front();
       bytes_ -= out.back().input.bytes.size();
+      if (out.back().input.source == Source::kRequest) --requests_;
     }
     return out;
   }
   std::vector<Pending> take_all() { return take(inputs_.size(), most_bytes_ + bytes_); }
 
  private:
-  std::size_t most_, most_bytes_, bytes_ = 0;
+  std::size_t most_, most_bytes_, bytes_ = 0, requests_ = 0;
   std::deque<Pending> inputs_;
 };
 

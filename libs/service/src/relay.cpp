@@ -73,7 +73,17 @@ Status Host::Impl::announce() {
   return producer->publish(records, std::min<SteadyDuration>(options.publish_timeout, kAnnounceTimeout));
 }
 
-bool Host::Impl::relay_once() {
+void Host::Impl::clear_sent() {
+  if (auto ok = store->published(relayed, relay_term); ok) {
+    cleared = relayed;
+    works(clearing);
+  } else {
+    log::warn("published rows are not deleted yet", {{"error", ok.error().to_string()}});
+    failed(clearing, ok.error());
+  }
+}
+
+bool Host::Impl::relay_once(bool clears) {
   if (lost) return false;  // the new leader sends the rest of the outbox
   // After a reload the previous rows are read again: a database that was rolled back assigns the same numbers to
   // others.
@@ -99,14 +109,7 @@ bool Host::Impl::relay_once() {
     }
     // Rows written before this read and missing in it have been published, perhaps before this process started.
     relayed = std::max(relayed, upto);
-    if (cleared < relayed) {
-      if (auto ok = store->published(relayed, relay_term); ok) {
-        cleared = relayed;
-        works(clearing);
-      } else {
-        failed(clearing, ok.error());
-      }
-    }
+    if (clears && cleared < relayed) clear_sent();
     set_backlog();
     return false;
   }
@@ -133,13 +136,7 @@ bool Host::Impl::relay_once() {
   works(sending);
   relayed = rows->back().sequence;
   relay_most = std::min(kRelayBatch, 2 * relay_most);
-  if (auto ok = store->published(relayed, relay_term); ok) {
-    cleared = relayed;
-    works(clearing);
-  } else {
-    log::warn("published rows are not deleted yet", {{"error", ok.error().to_string()}});
-    failed(clearing, ok.error());
-  }
+  if (clears) clear_sent();
   set_backlog();
   std::lock_guard lock(mutex);
   counters.published += rows->size();
@@ -248,6 +245,7 @@ bool Host::Impl::open_consumer() {
   c.wake = &read_wake;
   c.instance = c.group;  // one member for all leaders: a new leader does not wait for the old one's session
   c.topics = options.consumes;
+  c.gather = options.gather;
   // Called when the carrier seeks to the cursor. Reading begins with the last applied message, which identifies the
   // log.
   c.cursor = [this](const bus::TopicPartition& at) {

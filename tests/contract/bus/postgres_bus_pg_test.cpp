@@ -179,7 +179,7 @@ TEST_P(PostgresBus, MessagesThatFollowOneAnotherCloselyAreReadTogether) {
     ASSERT_GT(now, 0U);
     got += now;
   }
-  EXPECT_LE(reads, (std::chrono::steady_clock::now() - start) / kGather + 1);
+  EXPECT_LE(reads, (std::chrono::steady_clock::now() - start) / ConsumerOptions().gather + 1);
 }
 
 /// A member without others beats rarely. Its timeout still counts from the moment at which another one joins.

@@ -93,6 +93,9 @@ struct ConsumerOptions {
   /// when its session ends (PostgreSQL:
   /// within about a second of its death) or after `session_timeout`.
   std::string instance = {};
+  /// On PostgreSQL: between two reads while messages follow one another closely, so that several are read together. A
+  /// message after a pause is read at once.
+  SteadyDuration gather = std::chrono::milliseconds(25);
   /// Ends a poll early; must outlive the consumer. A carrier that cannot wait for it ends each poll after kPollSlice.
   const Wake* wake = nullptr;
 };
@@ -130,9 +133,6 @@ void plant_publish(Bus& memory, Code code, bool really_sent);
 
 inline constexpr int kDefaultPartitions = 4;
 inline constexpr auto kPollSlice = std::chrono::milliseconds(100);
-/// Between two reads of a consumer on PostgreSQL while messages follow one another closely, so that several are read
-/// together. A message after a pause is read at once.
-inline constexpr auto kGather = std::chrono::milliseconds(25);
 
 /// The retention time of messages: the PostgreSQL bus trims by it, and new Kafka topics are created with it (Kafka
 /// deletes whole closed segments, up to a day later). Versions that detect duplicates must be retained for longer

@@ -1,0 +1,111 @@
+// Inputs that follow one another closely share a transaction; a request does not wait for others.
+#include "qm/service/pace.hpp"
+
+#include "qm/testing/testing.hpp"
+#include "sums.hpp"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+namespace qm::service {
+namespace pace_test {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+TEST(Pace, AfterABurstOneBatchPerInterval) {
+  Pace pace(20ms);
+  const auto start = steady_clock::now();
+  for (int i = 0; i < Pace::kBurst; ++i) {
+    EXPECT_LE(pace.next(), start) << i;
+    pace.written(start);
+  }
+  EXPECT_EQ(pace.next(), start + 20ms);
+  pace.written(start + 20ms);
+  EXPECT_EQ(pace.next(), start + 40ms);
+}
+
+TEST(Pace, APauseRefillsNoMoreThanTheBurst) {
+  Pace pace(20ms);
+  const auto start = steady_clock::now();
+  pace.written(start);
+  const auto later = start + 1h;
+  for (int i = 0; i < Pace::kBurst; ++i) pace.written(later);
+  EXPECT_EQ(pace.next(), later + 20ms);
+}
+
+/// A host with threads whose bucket is empty, so that the next small batch is due after `gather`.
+struct Busy : World {
+  explicit Busy(const std::string& name, SteadyDuration gather) : World(name) {
+    HostOptions options;
+    options.gather = gather;
+    boot(options);
+    host->start();
+    for (int i = 0; i < Pace::kBurst; ++i) {
+      observe(1);
+      const auto wanted = static_cast<std::uint64_t>(i) + 1;
+      EXPECT_TRUE(testing::wait_until([&] { return host->counters().batches >= wanted; }));
+    }
+  }
+  ~Busy() { host->stop(); }
+
+  void observe(std::size_t inputs) {
+    for (std::size_t i = 0; i < inputs; ++i) {
+      Input in;
+      in.source = Source::kWatch;
+      in.name = "seen";
+      in.bytes = "a=1";
+      EXPECT_TRUE(host->submit(std::move(in)));
+    }
+  }
+};
+
+TEST(Pace, ObservationsOfABusyHostShareBatches) {
+  Busy w("pace-share", 50ms);
+  const auto before = w.host->counters();
+  const auto start = steady_clock::now();
+  constexpr std::uint64_t kInputs = 100;
+  for (std::uint64_t i = 0; i < kInputs; ++i) {
+    w.observe(1);
+    std::this_thread::sleep_for(2ms);
+  }
+  ASSERT_TRUE(testing::wait_until([&] { return w.host->counters().inputs >= before.inputs + kInputs; }));
+  const auto spent = static_cast<std::uint64_t>((steady_clock::now() - start) / 50ms);
+  // Time that passes between the last batch of the constructor and the start refills the bucket.
+  EXPECT_LE(w.host->counters().batches - before.batches, spent + 3);
+}
+
+TEST(Pace, ARequestDoesNotWaitAndTakesObservationsAlong) {
+  Busy w("pace-request", 1h);
+  const auto before = w.host->counters().batches;
+  w.observe(3);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(w.host->counters().batches, before) << "more are awaited";
+  std::promise<std::string> reply;
+  ASSERT_TRUE(w.add("b=5", "r1", [&](Result<std::string> r) { reply.set_value(r.value_or("refused")); }));
+  EXPECT_EQ(reply.get_future().get(), "5");
+  EXPECT_EQ(w.host->counters().batches, before + 1);
+  std::int64_t sum = 0;
+  w.host->read([&](const Shell& shell) { sum = static_cast<const Sums&>(shell).sum("a"); });
+  EXPECT_EQ(sum, Pace::kBurst + 3);
+}
+
+TEST(Pace, ALargeBatchDoesNotWait) {
+  Busy w("pace-large", 1h);
+  const auto before = w.host->counters().inputs;
+  w.observe(64);
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().inputs >= before + 64; }));
+}
+
+TEST(Pace, AStoppedHostDecidesWhatItAccepted) {
+  Busy w("pace-stop", 1h);
+  const auto before = w.host->counters().inputs;
+  w.observe(3);
+  w.host->stop();
+  EXPECT_EQ(w.host->counters().inputs, before + 3);
+}
+
+}  // namespace pace_test
+}  // namespace qm::service
