@@ -54,6 +54,8 @@ qm::Status run(const qm::rpc::Settings& settings) {
   QM_ASSIGN(auto bus, qm::bus::make_bus(settings.bus.empty() ? "postgres:" + settings.postgres : settings.bus));
   qm::admission::CheckpointPolicies checkpoints(kube);
   qm::admission::JobExecutor executor(kube, clock.get());
+  qm::admission::ObservedJobs observed;
+  executor.start_from(observed);
   executor.save_by([&checkpoints](const auto& object) { return checkpoints.url_for(object); });
 
   qm::service::HostOptions options;
@@ -78,7 +80,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   host.start();
   for (const auto& path : settings.manifests) QM_TRY(qm::admission::apply_file(host, path));
 
-  qm::admission::Cluster cluster(kube, host, *clock, chosen.cluster, checkpoints);
+  qm::admission::Cluster cluster(kube, host, *clock, chosen.cluster, checkpoints, &observed);
   QM_ASSIGN(const auto submits, submit_client(settings));
   const auto security = qm::rpc::client_security(settings);
   qm::admission::ApiOptions api_options;

@@ -7,7 +7,7 @@
 namespace qm::admission {
 
 Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, ClusterSettings settings,
-                 CheckpointPolicies& checkpoints)
+                 CheckpointPolicies& checkpoints, ObservedJobs* observed)
     : checkpoints_(checkpoints),
       pod_defaults_(client),
       quota_(client, {"quota", settings.quota, kube::other_controllers_of("quota")}),
@@ -23,7 +23,8 @@ Cluster::Cluster(kube::Client& client, service::Host& host, const DomainClock& c
       status_(client, host, config_, clock, &quota_) {
   const WatchOptions options{&quota_,        &binding_,
                              &checkpoints,   settings.engine.places,
-                             &pod_defaults_, settings.engine.wait_for_pods_ready.has_value()};
+                             &pod_defaults_, settings.engine.wait_for_pods_ready.has_value(),
+                             observed};
   if (!settings.engine.places) {
     nodes_ = std::make_unique<NodeWatch>(client, host, clock);
     ungater_ = std::make_unique<TopologyUngater>(client, host);

@@ -64,6 +64,80 @@ TEST_F(ExecutorTest, UnsuspendWritesTemplateAndIsIdempotent) {
   EXPECT_EQ(server_.writes(), writes);
 }
 
+/// With objects that the watch delivered.
+class ObservedTest : public ExecutorTest {
+ protected:
+  ObservedTest() { executor_.start_from(observed_); }
+  Json put() { return server_.put(testing::make_job("team", "train", "q", 8)); }
+
+  ObservedJobs observed_;
+};
+
+TEST_F(ObservedTest, UnsuspendReadsNothingWhereTheObjectIsKnown) {
+  observed_.put(put());
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_FALSE(job()["spec"]["suspend"].boolean(true));
+  EXPECT_EQ(job().path("spec.template.metadata.annotations")[words::kAttempt].string(), "2");
+  EXPECT_EQ(server_.reads(), 0);
+  EXPECT_EQ(server_.writes(), 1);
+  // The object that was used is not used again: it is older than the own write.
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_EQ(server_.reads(), 1);
+  EXPECT_EQ(server_.writes(), 1);
+}
+
+TEST_F(ObservedTest, AnObjectThatChangedSinceIsRead) {
+  observed_.put(put());
+  Json changed = job();
+  changed.set("metadata").set("labels").set("by", "author");
+  server_.put(changed);
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_EQ(server_.reads(), 1);
+  EXPECT_FALSE(job()["spec"]["suspend"].boolean(true));
+  EXPECT_EQ(kube::label(job(), "by"), "author");
+}
+
+TEST_F(ObservedTest, AnObjectThatWasDeletedSinceCountsAsDone) {
+  observed_.put(put());
+  server_.remove("team/train");
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_EQ(server_.writes(), 0);
+}
+
+TEST_F(ObservedTest, AnotherObjectOfTheSameNameIsNotChanged) {
+  observed_.put(put());
+  server_.remove("team/train");
+  Json other = testing::make_job("team", "train", "q", 8);
+  other.set("metadata").set("uid", "uid-other");
+  server_.put(other);
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_TRUE(job()["spec"]["suspend"].boolean());
+}
+
+TEST_F(ObservedTest, AnUnavailableServerIsRetriedWithARead) {
+  observed_.put(put());
+  server_.fail_next(503);
+  EXPECT_FALSE(run("job.unsuspend"));
+  EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  EXPECT_EQ(server_.reads(), 1);
+  EXPECT_FALSE(job()["spec"]["suspend"].boolean(true));
+}
+
+TEST(ObservedJobs, TheOldestAreRemovedWhenTheTextsAreTooLong) {
+  const auto job = [](int i) { return testing::make_job("team", fmt::format("j{}", i), "q", 8); };
+  ObservedJobs jobs(4 * job(0).dump().size());
+  for (int i = 0; i < 4; ++i) jobs.put(job(i));
+  jobs.put(job(0));  // the newest again
+  jobs.put(job(4));
+  EXPECT_FALSE(jobs.take("uid-j1"));
+  ASSERT_TRUE(jobs.take("uid-j0"));
+  EXPECT_FALSE(jobs.take("uid-j0")) << "it was taken";
+  jobs.erase("uid-j2");
+  EXPECT_FALSE(jobs.take("uid-j2"));
+  ASSERT_TRUE(jobs.take("uid-j3"));
+  EXPECT_EQ(jobs.take("uid-j4"), job(4));
+}
+
 TEST_F(ExecutorTest, AdditionsOfAttemptAreNotReadAsSubmitted) {
   Json submitted = testing::make_job("team", "train", "q", 8);
   submitted.set("spec").set("template").set("spec").set("nodeSelector").set("zone", "a");

@@ -80,6 +80,11 @@ class JobServer {
     const std::lock_guard lock(mutex_);
     return writes_;
   }
+  /// Requests for one object.
+  int reads() {
+    const std::lock_guard lock(mutex_);
+    return reads_;
+  }
   /// The next request fails with this status.
   void fail_next(int status) {
     const std::lock_guard lock(mutex_);
@@ -184,7 +189,10 @@ class JobServer {
     }
     auto it = jobs_.find(ns + "/" + parts.at(6));
     if (it == jobs_.end()) return status(404, "NotFound");
-    if (request.method == "GET") return http::json(200, it->second.dump());
+    if (request.method == "GET") {
+      ++reads_;
+      return http::json(200, it->second.dump());
+    }
     const Json body = request.body.empty() ? Json() : *Json::parse(request.body);
     if (request.method == "DELETE") {
       const auto& uid = body.path("preconditions.uid").string();
@@ -218,7 +226,7 @@ class JobServer {
     std::string group, version, plural;
   };
   std::vector<Served> served_;
-  int version_ = 0, writes_ = 0, fail_ = 0;
+  int version_ = 0, writes_ = 0, reads_ = 0, fail_ = 0;
   http::Server server_;
 };
 

@@ -51,6 +51,28 @@ TEST_F(WatchTest, ReportsCreatedAndDeletedJobs) {
   EXPECT_EQ(phase("uid-j0"), Phase::kPending);
 }
 
+TEST_F(WatchTest, KeepsSuspendedObjectsForTheExecutor) {
+  ObservedJobs observed;
+  WatchOptions options;
+  options.observed = &observed;
+  watch_ = std::make_unique<JobWatch>(*client_, *host_, options);
+  for (const char* name : {"pending", "deleted", "started"}) jobs_.put(testing::make_job("team", name, "q", 1));
+  watch_->start();
+  ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-started").has_value(); }));
+  Json labelled = jobs_.get("team/pending");
+  labelled.set("metadata").set("annotations").set("by", "author");
+  jobs_.put(labelled);
+  jobs_.remove("team/deleted");
+  Json started = jobs_.get("team/started");
+  started.set("spec").set("suspend", false);
+  jobs_.put(started);
+  jobs_.put(testing::make_job("team", "last", "q", 1));
+  ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-last").has_value(); }));
+  EXPECT_EQ(observed.take("uid-pending"), jobs_.get("team/pending"));
+  EXPECT_FALSE(observed.take("uid-deleted"));
+  EXPECT_FALSE(observed.take("uid-started"));
+}
+
 TEST_F(WatchTest, DeletionBetweenListsIsReported) {
   jobs_.put(testing::make_job("team", "a", "q", 1));
   jobs_.put(testing::make_job("team", "b", "q", 1));

@@ -18,7 +18,7 @@ namespace qm::admission {
 class Cluster {
  public:
   Cluster(kube::Client& client, service::Host& host, const DomainClock& clock, ClusterSettings settings,
-          CheckpointPolicies& checkpoints);
+          CheckpointPolicies& checkpoints, ObservedJobs* observed = nullptr);
   ~Cluster();
   void start();
   void stop();

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/admission/watch/observed_jobs.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/kube/client.hpp"
 #include "qm/service/shell.hpp"
@@ -12,9 +13,10 @@ namespace qm::admission {
 /// delete, and warning events. For a workload of pods, unsuspend removes their scheduling gate and suspend evicts
 /// them: a disruption budget delays an eviction until the deadline of the order, in domain time.
 ///
-/// Each intent reads the job first and does only what is missing, so executing it twice changes nothing. A deleted job,
-/// or another one of the same name, counts as done. A finished job is reported as such. A template with a later attempt
-/// is not changed. Writes carry the resource version that was read; a conflict is retried.
+/// Each intent reads the job first and does only what is missing, so executing it twice changes nothing. To unsuspend,
+/// the object that the watch delivered last is used instead where there is one; it is read if the write fails. A deleted
+/// job, or another one of the same name, counts as done. A finished job is reported as such. A template with a later
+/// attempt is not changed. Writes carry the resource version that was read; a conflict is retried.
 ///
 /// Threads  any; intents of one job run one after the other.
 class JobExecutor final : public service::Executor {
@@ -31,12 +33,15 @@ class JobExecutor final : public service::Executor {
   /// `url` returns the checkpoint URL for the ranks of a Job or pod that does not declare one; empty if unknown. Set
   /// before the host starts.
   void save_by(std::function<std::string(const Json& object)> url) { url_ = std::move(url); }
+  /// Objects that need not be read. Set before the host starts.
+  void start_from(ObservedJobs& observed) { observed_ = &observed; }
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
  private:
   kube::Client& client_;
   const DomainClock* clock_;
+  ObservedJobs* observed_ = nullptr;
   std::function<bool(const std::string&, const std::string&, const std::string&)> awaited_;
   std::function<std::string(const Json&)> url_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 #include "qm/admission/watch/checkpoint_policies.hpp"
 #include "qm/admission/watch/namespace_owners.hpp"
+#include "qm/admission/watch/observed_jobs.hpp"
 #include "qm/admission/watch/periodic.hpp"
 #include "qm/admission/watch/pod_defaults.hpp"
 #include "qm/config/workload_kinds.hpp"
@@ -28,6 +29,7 @@ struct WatchOptions {
   bool placement = true;                            ///< false: no placement service; other schedulers bind all pods
   const PodDefaults* pod_defaults = nullptr;        ///< null: templates are counted without defaults
   bool pods_ready = false;                          ///< pod readiness is observed too
+  ObservedJobs* observed = nullptr;                 ///< null: the executor reads each object that it unsuspends
 };
 
 /// Puts observations of a watch into the mailbox; blocks while it is full.

@@ -38,7 +38,8 @@ struct Subject {
   std::optional<Json> job;
 };
 
-Result<Subject> look(kube::Client& client, const state::JobIntent& intent) {
+/// `known`, where present, is used instead of reading the object.
+Result<Subject> look(kube::Client& client, const state::JobIntent& intent, std::optional<Json> known = {}) {
   const auto* kind = config::workload_kind(intent.kind().empty() ? "Job" : intent.kind());
   if (kind == nullptr || !kind->suspends()) return fail(Code::kUnimplemented, "nothing suspends {}", intent.kind());
   Subject out{*kind, kJobs, {}};
@@ -48,6 +49,10 @@ Result<Subject> look(kube::Client& client, const state::JobIntent& intent) {
     // The CRD is deleted, and all of its objects with it.
     if (!found && found.error().code == Code::kNotFound) return out;
     QM_ASSIGN(out.at, std::move(found));
+  }
+  if (known) {
+    out.job = std::move(known);
+    return out;
   }
   auto job = client.get(out.at, intent.namespace_(), intent.name());
   if (!job && job.error().code != Code::kNotFound) return fail(job.error());
@@ -182,8 +187,9 @@ Status lead_to(Json& pods, const Effect& effect, Json& added) {
   return {};
 }
 
-Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent& intent, const UrlOf& url) {
-  QM_ASSIGN(auto subject, look(client, intent));
+Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent& intent, const UrlOf& url,
+                                    std::optional<Json> known) {
+  QM_ASSIGN(auto subject, look(client, intent, std::move(known)));
   if (const auto out = settled(subject, intent)) return *out;
   const auto& kind = subject.kind;
   if (!subject.job->path(kind.suspend).boolean()) {
@@ -363,7 +369,14 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
       if (intent.kind == "job.suspend") return evict_pods(client_, message, clock_ ? clock_->now() : Instant{});
       if (intent.kind == "job.delete") return delete_pods(client_, message);
     }
-    if (intent.kind == "job.unsuspend") return unsuspend(client_, message, url_);
+    if (intent.kind == "job.unsuspend") {
+      if (auto known = observed_ == nullptr ? std::nullopt : observed_->take(message.uid())) {
+        auto out = unsuspend(client_, message, url_, std::move(known));
+        // Otherwise the object may have changed since, or is deleted.
+        if (out || (out.error().retryable() && out.error().code != Code::kAborted)) return out;
+      }
+      return unsuspend(client_, message, url_, {});
+    }
     if (intent.kind == "job.suspend") return suspend(client_, message);
     if (intent.kind == "job.delete") return remove(client_, message);
     if (intent.kind == "job.create") {

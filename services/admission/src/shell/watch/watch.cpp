@@ -139,6 +139,7 @@ void JobWatch::changed(const Json& job, bool deleted) {
   const std::string uid = kube::uid_of(job);
   if (!deleted) return offer(job);
   left_.erase(uid);
+  if (options_.observed != nullptr) options_.observed->erase(uid);
   if (known_.erase(uid) == 0) return;
   mailbox_.send("job", Json::object({{"deleted", true}, {"metadata", Json::object({{"uid", uid}})}}).dump(), uid);
 }
@@ -163,6 +164,11 @@ void JobWatch::offer(const Json& job) {
   if (!refusal.empty()) slim.set(kRefused, refusal);
   if (!refusal.empty() || classes.size() > 0) left_.insert_or_assign(uid, job);  // retried when these change
   std::string print = job_print(slim, options_.pods_ready) + refusal + (classes.size() > 0 ? classes.dump() : "");
+  if (options_.observed != nullptr && job.path(kind_.suspend).boolean()) {
+    options_.observed->put(job);
+  } else if (options_.observed != nullptr) {
+    options_.observed->erase(uid);
+  }
   auto [it, fresh] = known_.emplace(uid, print);
   if (!fresh && it->second == print) return;
   it->second = std::move(print);
