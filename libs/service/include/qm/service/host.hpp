@@ -37,7 +37,7 @@ struct HostOptions {
   int executor_threads = 4;
   /// While inputs follow one another closely, one transaction and one read of the bus in this time. A request never
   /// waits for it, and neither do the first inputs after a pause, nor a large batch.
-  SteadyDuration gather = std::chrono::milliseconds(20);
+  SteadyDuration gather = std::chrono::milliseconds(40);
   std::size_t feed = 65536;  ///< recent events kept for watches
   SnapshotFetch snapshot;    ///< may be empty in tests: missing messages are then skipped
   LastState last_state;      ///< may be empty in tests: the payload is then empty
