@@ -16,6 +16,7 @@ class NodeClaims {
  public:
   NodeClaims()
       : server_({}, [this](const http::Request& r) {
+          const std::scoped_lock lock(mutex_);  // several calls may be in flight
           auto out = answer(r);
           return std::exchange(lose_next, false) ? http::json(503, "{}") : std::move(out);
         }) {
@@ -100,6 +101,7 @@ class NodeClaims {
     it->second.set("metadata").set("resourceVersion", std::to_string(version));
     return http::json(200, it->second.dump());
   }
+  std::mutex mutex_;
   http::Server server_;
 };
 
