@@ -1,4 +1,6 @@
+#include "qm/admission/engine.hpp"
 #include "qm/admission/workload.hpp"
+#include "test/engine/jobs.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,6 +22,32 @@ TEST(Workload, SumsOfMigSharesAgree) {
   row.counts = Counts{3, 1};
   EXPECT_EQ(row.running_gpu_milli(), 4428);
   EXPECT_EQ(row.running().total_gpu_milli(), row.running_gpu_milli());
+}
+
+// A Job that is replaced within a second has the same creation time as its predecessor, and any uid.
+TEST(Engine, FindsTheWorkloadThatReplacedAnotherOneOfTheSameSecond) {
+  for (const auto& [first, second] : {std::pair("a", "b"), std::pair("b", "a")}) {
+    Engine engine;
+    const auto now = from_micros(5'000'000);
+    const auto step = [&](Command command) {
+      (void)engine.step(std::vector<Command>{std::move(command)}, now);
+      engine.commit();
+    };
+    auto job = testing::job_of(first, 1, now);
+    job.spec.name = "train";
+    step(job);
+    step(JobDeleted{WorkloadUid(first)});
+    const auto* found = engine.find(Namespace("team"), "train");
+    ASSERT_NE(found, nullptr);
+    EXPECT_TRUE(found->ended());
+    job = testing::job_of(second, 1, now);
+    job.spec.name = "train";
+    step(job);
+    found = engine.find(Namespace("team"), "train");
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->spec.uid, WorkloadUid(second));
+    EXPECT_FALSE(found->ended());
+  }
 }
 
 }  // namespace workload_table_test

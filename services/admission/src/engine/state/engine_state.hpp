@@ -44,7 +44,7 @@ struct EngineState {
 
   /// A row that exists.
   [[nodiscard]] const Workload& workload(const WorkloadUid& uid) const { return *tables.workloads.find(uid); }
-  /// The newest workload of that name; null if there is none.
+  /// The newest workload of that name, one that has not ended before others of the same second; null if there is none.
   [[nodiscard]] const Workload* find(const Namespace& ns, const std::string& name) const;
   /// The workload if this is its attempt and it has not ended; otherwise counts the message as dropped.
   [[nodiscard]] const Workload* current_attempt(const WorkloadUid& uid, std::int32_t attempt);
