@@ -37,8 +37,7 @@ TEST(Pace, APauseRefillsNoMoreThanTheBurst) {
 
 /// A host with threads whose bucket is empty, so that the next small batch is due after an hour.
 struct Busy : World {
-  explicit Busy(const std::string& name) : World(name) {
-    HostOptions options;
+  explicit Busy(const std::string& name, HostOptions options = {}) : World(name) {
     options.gather = 1h;
     boot(options);
     host->start();
@@ -88,6 +87,32 @@ TEST(Pace, ARequestDoesNotWaitAndTakesObservationsAlong) {
   std::int64_t sum = 0;
   w.host->read([&](const Shell& shell) { sum = static_cast<const Sums&>(shell).sum("a"); });
   EXPECT_EQ(sum, Pace::kBurst + 3);
+}
+
+TEST(Pace, AFullMailboxDoesNotWait) {
+  HostOptions options;
+  options.mailbox = 4;
+  Busy w("pace-full", options);
+  const auto before = w.host->counters().inputs;
+  w.observe(options.mailbox);
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().inputs == before + options.mailbox; }));
+}
+
+/// The relay deletes rows later than it sends them, and needs no further event for it.
+TEST(Pace, RowsThatWereSentAreDeleted) {
+  World w("pace-clear");
+  w.boot();
+  w.host->start();
+  const auto left = [&] { return store::open_memory(w.disk)->read_outbox(0, 100).value().size(); };
+  for (std::uint64_t i = 1; i <= 20; ++i) {
+    ASSERT_TRUE(w.add("a=1", fmt::format("r{}", i)));
+    ASSERT_TRUE(testing::wait_until([&] { return w.host->counters().published == i; }));
+  }
+  EXPECT_TRUE(testing::wait_until([&] { return left() == 0; }));
+  ASSERT_TRUE(w.add("a=1", "last"));
+  ASSERT_TRUE(testing::wait_until([&] { return w.host->counters().published == 21; }));
+  w.host->stop();
+  EXPECT_EQ(left(), 0U);
 }
 
 TEST(Pace, AStoppedHostDecidesWhatItAccepted) {
