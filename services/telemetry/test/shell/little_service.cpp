@@ -45,6 +45,7 @@ LittleService::LittleService(Options options) : disk(std::move(options.disk)) {
   bus = *bus::make_bus(fmt::format("memory:telemetry-{}", ++serial));
   auto host_with = host_options("default");
   host_with.digest_each_batch = true;
+  host_with.gather = {};  // tests send one input after the other's confirmation
   Codec codec([this](const NodeName& node) { samples.forget(node.value()); });
   host =
       std::make_unique<service::Host>(host_with, std::make_unique<Shell>(std::make_unique<Engine>(), std::move(codec)),
