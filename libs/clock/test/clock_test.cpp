@@ -93,6 +93,17 @@ TEST_F(ScaledClockTest, ZeroStopsTime) {
   EXPECT_TRUE(testing::wait_until([&] { return read->now() > stopped; }));
 }
 
+// A change of the rate is seen within a slice. At the rate of steady time programs look less often, so that they rest.
+TEST_F(ScaledClockTest, LooksLessOftenAtTheRateOfSteadyTime) {
+  const auto write = writer(1);
+  const auto read = reader();
+  EXPECT_EQ(read->slice(), 250ms);
+  for (const double factor : {0.0, 0.5, 60.0}) {
+    write->set_factor(factor);
+    EXPECT_EQ(read->slice(), 20ms) << factor;
+  }
+}
+
 TEST_F(ScaledClockTest, UntilIsSteadyTime) {
   const auto write = writer(0);
   const auto read = reader();
