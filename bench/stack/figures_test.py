@@ -20,7 +20,8 @@ def node(name, gpus, kind):
 
 def turn(record, end=110.0):
     processes = {"api": {"role": "control plane", "cpu_s": 3.0, "peak_mib": 500.0}, "own": {"role": "side", "cpu_s": 1.0, "peak_mib": 100.0},
-                 "fleet": {"role": "harness", "cpu_s": 0.5, "peak_mib": 10.0}}
+                 "fleet": {"role": "harness", "cpu_s": 0.5, "peak_mib": 10.0},
+                 "agent-0": {"role": "agent", "cpu_s": 0.1, "peak_mib": 30.0}}
     cost = {"processes": processes, "api": {"requests": {"POST": 8.0, "GET": 0.0}, "bytes": {"POST": 80.0}, "watch_bytes": 400.0},
             "database": {"commits": 40, "wal_bytes": 4000}}
     return {"record": record, "created": {"team-a/gang": 100.0, "team-a/single": 101.0}, "first": 100.0, "made": 101.5, "begin": 100.0,
@@ -53,8 +54,10 @@ class Figures(unittest.TestCase):
         for i in range(4):
             record.see_pod(False, pod(f"p{i}", "single", 2, "n1"), 101.0 + i)
         found = report.figures(turn(record), self.jobs)
-        self.assertAlmostEqual(found["cpu_ms_per_pod"], 1125.0)
-        self.assertAlmostEqual(found["side_cpu_ms_per_pod"], 250.0)
+        self.assertAlmostEqual(found["cpu_ms_per_pod"], 1150.0)
+        self.assertAlmostEqual(found["side_cpu_ms_per_pod"], 275.0)
+        self.assertAlmostEqual(found["services_cpu_ms_per_pod"], 250.0)
+        self.assertEqual((found["side_peak_mib"], found["services_peak_mib"]), (130.0, 100.0))
         self.assertEqual((found["commits_per_pod"], found["all_api_requests_per_pod"], found["watch_bytes_per_pod"]), (10.0, 2.0, 100.0))
 
     def test_a_pod_that_ended_uses_no_node(self):
@@ -63,6 +66,7 @@ class Figures(unittest.TestCase):
         record.see_pod(False, pod("s", "single", 2, "n1", "Succeeded"), 105.0)
         found = report.figures(turn(record), self.jobs)
         self.assertEqual((found["bound"], found["nodes_used"]), (1, 0))
+        self.assertAlmostEqual(found["gpu_hours"], 2 * 4.0 / 3600)
 
     def test_dollars_are_of_the_lives_of_nodes(self):
         record = Record()

@@ -1,7 +1,7 @@
 """The sides of a comparison. Each prepares nodes and queues on an empty control plane, and names its processes.
 
-A role says what a process is: "control plane", which each side needs; "side", which a user installs for it; "harness", which stands for
-kubelets and a cloud. Costs of a side are those of its own processes and what they cause in the control plane.
+A role says what a process is: "control plane", which each side needs; "side", which a user installs for it; "agent", the same on nodes;
+"harness", which stands for kubelets and a cloud. Costs of a side are those of its own processes and what they cause in the control plane.
 """
 import json
 import os
@@ -39,12 +39,15 @@ class Side:
         if not self.launches:
             self.cluster.add_nodes(self.options.nodes)
             return
+        self.start_karpenter()
+        for path, item in capacity.karpenter_objects():
+            self.cluster.api.call("POST", path, item)
+
+    def start_karpenter(self):
         types = os.path.join(self.options.dir, "types.json")
         with open(types, "w", encoding="ascii") as file:
             file.write(capacity.karpenter_types())
         self.start_peer("karpenter", self.options.port + 14, QM_KARPENTER_TYPES=types)
-        for path, item in capacity.karpenter_objects():
-            self.cluster.api.call("POST", path, item)
 
     def start_peer(self, name, port, **settings):
         """A program of tools/peers on this control plane, with client limits that do not matter on one machine."""
@@ -113,11 +116,14 @@ class SchedulerSide(Side):
 
 
 class KueueSide(Side):
-    """Kueue and kube-scheduler."""
+    """Kueue and kube-scheduler, and Karpenter where nodes are launched. In turnover Karpenter runs without a NodePool, since the
+    other side has its autoscaler there as well."""
     name = "kueue"
 
     def prepare(self):
         super().prepare()
+        if self.options.scenario == "turnover":
+            self.start_karpenter()
         self.start_peer("kueue", self.options.port + 10)
         for item in workload.queue_objects(KUEUE_VERSION, "cohortName", self.gpus(), self.held):
             self.cluster.api.call("POST", self.path_of(item), item)
@@ -184,7 +190,7 @@ class QuartermasterSide(Side):
         found = {**super().processes(), "fleet": (pids.pop("fleet"), "harness")}
         with open(os.path.join(self.dir, "demo.pid"), encoding="ascii") as file:
             found["starter"] = (int(file.read()), "harness")
-        found.update({name: (pid, "side") for name, pid in pids.items()})
+        found.update({name: (pid, "agent" if name.startswith("agent") else "side") for name, pid in pids.items()})
         found["postgresql"] = (suite.postmaster_pid(self.database()), "side")
         return found
 
