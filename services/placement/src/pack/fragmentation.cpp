@@ -21,7 +21,8 @@ std::vector<Demand> typical(std::vector<Demand> mix, double share) {
   return mix;
 }
 
-Fragmentation::Fragmentation(std::span<const Demand> mix, std::size_t models) : models_(models) {
+Fragmentation::Fragmentation(std::span<const Demand> mix, std::size_t models, Remainders remainders)
+    : models_(models) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> group_of;  // share, devices
   for (const auto& [pod, weight] : mix) {
     weight_ += weight;
@@ -33,7 +34,8 @@ Fragmentation::Fragmentation(std::span<const Demand> mix, std::size_t models) : 
   thresholds_.erase(std::unique(thresholds_.begin(), thresholds_.end()), thresholds_.end());
   for (auto& [ask, position] : group_of) {
     position = groups_.size();
-    groups_.push_back({ask.second, ask.first});
+    const auto [milli, gpus] = ask;
+    groups_.push_back({gpus, milli, remainders == Remainders::kLost && gpus > 1 && milli == kDevice});
   }
   const auto bands = thresholds_.size() + 1;
   served_.assign(models * bands * groups_.size(), 0);
@@ -62,7 +64,9 @@ std::int64_t Fragmentation::of(const NodeState& node) const {
     while (enough > 0 && node.free[static_cast<std::size_t>(enough) - 1] < groups_[i].gpu_milli) {
       enough_milli -= node.free[static_cast<std::size_t>(--enough)];
     }
-    if (enough >= groups_[i].gpus) lost -= served[i] * enough_milli;
+    if (enough < groups_[i].gpus) continue;
+    const std::int64_t rest = groups_[i].leaves_rest ? enough % groups_[i].gpus * std::int64_t{kDevice} : 0;
+    lost -= served[i] * (enough_milli - rest);
   }
   return lost;
 }

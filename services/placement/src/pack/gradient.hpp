@@ -12,7 +12,9 @@ namespace qm::placement::pack {
 /// among about equal placements the first node is chosen.
 class Gradient {
  public:
-  Gradient(std::span<const Demand> mix, std::span<const NodeState> capacity) : fragment_(mix, models_of(capacity)) {
+  Gradient(std::span<const Demand> mix, std::span<const NodeState> capacity,
+           Fragmentation::Remainders remainders = Fragmentation::Remainders::kUsable)
+      : fragment_(mix, models_of(capacity), remainders) {
     for (std::size_t level = 1; level < 100; ++level) {
       const double gpus = std::log(static_cast<double>(level) / static_cast<double>(100 - level));
       least_[level - 1] =

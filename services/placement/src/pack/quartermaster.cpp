@@ -125,7 +125,8 @@ const ExpectedExcess kExpectedExcess;
 class Quartermaster final : public Policy {
  public:
   explicit Quartermaster(const Outlook& outlook)
-      : gradient_(weighted(typical(outlook.mix)), outlook.capacity), rest_(rest_of_device(outlook.mix)) {
+      : gradient_(weighted(typical(outlook.mix)), outlook.capacity, Fragmentation::Remainders::kLost),
+        rest_(rest_of_device(outlook.mix)) {
     const auto price = prices(outlook);
     for (std::size_t type = 0; type < price.size(); ++type) {
       price_[type] = std::llround(kPrice * price[type] * static_cast<double>(gradient_.weight()));

@@ -98,6 +98,21 @@ TEST(Policies, GradientDescentMinimizesFragmentation) {
       << "a quarter of 1000 milli was lost to pairs, and a quarter of 700 still is: 75 milli less, where the curve has 51.87";
 }
 
+// Pods of four are frequent enough to count, and pods of a whole node are not. A second place for four devices is worth as
+// much as the first one, so that a pod of one device does not go to an empty node.
+TEST(Policies, AnEmptyNodeIsNotBrokenToKeepAHalf) {
+  const PodClass one{1000, 0, 1, kDevice, kAnyModel}, four{4000, 0, 4, kDevice, kAnyModel},
+      eight{8000, 0, 8, kDevice, kAnyModel};
+  const NodeState empty = node({1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000});
+  const Outlook outlook{{{one, 900}, {four, 60}, {eight, 1}}, {empty}};
+  const auto policy = make_policy("quartermaster", outlook);
+  NodeState half = empty;
+  for (int i = 0; i < 4; ++i) half = with(half, one, 0);
+  EXPECT_GE(policy->choose(half, one).score, policy->choose(empty, one).score);
+  const NodeState five = with(with(with(empty, one, 0), one, 0), one, 0);
+  EXPECT_GT(policy->choose(five, one).score, policy->choose(half, one).score) << "its half stays";
+}
+
 TEST(Policies, AreKnownByName) {
   const Outlook outlook{{{kShare, 1}}, {node({1000})}};
   for (const auto name : policy_names()) EXPECT_EQ(make_policy(name, outlook)->name(), name);

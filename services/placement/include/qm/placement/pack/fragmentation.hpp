@@ -21,20 +21,27 @@ struct Demand {
 /// If a class does not fit the node, all idle GPU is lost to it. If it fits, the devices with too little free
 /// milli are lost. The sum, weighted by the frequency of each class, is the node's fragment.
 ///
+/// Remainders   FGD counts none of the devices as lost to a class of several whole devices that fits: seven idle GPUs are
+///              as good for pods of four as eight, and the second place of an empty node costs nothing. With kLost the
+///              devices that the pods of the class would leave over are lost too: three of seven.
+///
 /// Units    milli-GPU times weight: divide by weight() for milli-GPU. Integers, so equality is exact.
 /// Cost     some nanoseconds for each different share that the classes request: classes that differ only in
 ///          CPU share one table, in which a node looks up its CPU.
 /// Source   Weng and others, "Beware of Fragmentation", USENIX ATC 2023, section 4.
 class Fragmentation {
  public:
+  enum class Remainders : std::uint8_t { kUsable, kLost };
   /// For nodes whose model numbers are below `models`.
-  explicit Fragmentation(std::span<const Demand> mix, std::size_t models = kMaxModels);
+  explicit Fragmentation(std::span<const Demand> mix, std::size_t models = kMaxModels,
+                         Remainders remainders = Remainders::kUsable);
   [[nodiscard]] std::int64_t of(const NodeState& node) const;
   [[nodiscard]] std::int64_t weight() const { return weight_; }
 
  private:
   struct Group {  // classes with the same device request
     std::int32_t gpus, gpu_milli;
+    bool leaves_rest;  // devices that its pods leave over are lost
   };
   std::size_t models_;
   std::int64_t weight_ = 0;
