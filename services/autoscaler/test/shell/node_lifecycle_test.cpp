@@ -197,6 +197,28 @@ TEST_F(Lifecycle, ANodeIsRegisteredAndThenInitialized) {
   EXPECT_EQ(api_.writes, std::vector<std::string>{});
 }
 
+// Placement keeps the node for these workloads. What is planned on it later does not change the annotation.
+TEST_F(Lifecycle, ANodeThatRegistersNamesTheWorkloadsThatArePlannedOnIt) {
+  PodSet pods;
+  pods.shape.gpu.whole = 1;
+  const auto item = [&](const char* uid) {
+    return DemandUpdated::Item{{WorkloadUid(uid), 1}, {pods}, 0, clock_.now()};
+  };
+  step({DemandUpdated{{item("w"), item("x")}}});
+  const auto& claims = engine_.tables().claims;
+  ASSERT_EQ(claims.size(), 2U) << "x has an instance of its own";
+  InstanceFact fact{InstanceId("i-1"), claim_,         "p",          "g5.xlarge", "z1",
+                    Market::kOnDemand, NodeName("n1"), clock_.now(), {}};
+  step({LaunchEnded{claim_, fact.id, ""}, InstancesListed{{fact}},
+        NodeUpdated{NodeName("n1"), true, false, false, 0, clock_.now(), fact.id}});
+  details(0, {{"karpenter.sh/unregistered", "", "NoExecute"}});
+  lifecycle_.pass();
+  const Json& node = api_.objects.at("/api/v1/nodes/n1");
+  EXPECT_EQ(taints(), std::vector<std::string>{"gpu"});
+  EXPECT_EQ(kube::annotation(node, "quartermaster.dev/launched-for"), "w") << "in the write that removes the taint";
+  EXPECT_EQ(std::ranges::count(api_.writes, "PATCH /api/v1/nodes/n1"), 1);
+}
+
 // User data of the user's own may lack the taint: such a node registers once it is initialized.
 TEST_F(Lifecycle, ANodeHasTheLabelsThatItsKubeletMayNotSet) {
   Json& node = api_.objects.at("/api/v1/nodes/n1");

@@ -43,10 +43,11 @@ class Folder {
   void add(const NodeFacts& f) {
     all(f.provider_id, f.instance_type, f.zone, f.capacity_type, f.model, f.labels, f.taints, f.cpu_milli,
         f.memory_bytes, f.gpus, f.gpus_installed, f.extended, f.pods, f.ready, f.unschedulable, f.cordoned_by,
-        static_cast<int>(f.numa.policy), f.numa.zones, f.switches);
+        static_cast<int>(f.numa.policy), f.numa.zones, f.switches, f.launched_for);
   }
   void add(const Node& n) {
-    all(n.facts, static_cast<int>(n.state), n.since, n.reason, n.pods, n.empty_since, n.not_ready_since, n.cordon_sent);
+    all(n.facts, static_cast<int>(n.state), n.since, n.reason, n.pods, n.empty_since, n.not_ready_since, n.cordon_sent,
+        n.kept_since, n.kept);
   }
   void add(const HealthVerdict& m) { all(m.cordon, m.gpu, m.xid, m.reason, m.gpus); }
   void add(const GpuVerdict& m) { all(m.cordon, m.reason, m.at); }

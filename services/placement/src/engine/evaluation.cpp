@@ -52,6 +52,9 @@ void Evaluation::wake() {
   for (const auto& [name, due] : state.index.not_ready) {
     if (due <= scratch_.now) scratch_.nodes.insert(name);
   }
+  for (const auto& [name, until] : state.index.kept) {
+    if (until <= scratch_.now) scratch_.nodes.insert(name);
+  }
   for (const auto& [due, id] : state.index.timed) {
     if (due > scratch_.now) break;
     scratch_.attempts.insert(id);
@@ -138,6 +141,7 @@ std::optional<Instant> Evaluation::next_timer() const {
   for (const auto& [name, due] : state.index.not_ready) {
     if (due != Instant::max()) at(due);
   }
+  for (const auto& [name, until] : state.index.kept) at(until);
   for (const NodeName& name : state.index.with_layout_timer) at(state.tables.repartitions.find(name)->wake);
   if (state.synced() && state.meta().requeue_at != Instant{}) at(state.meta().requeue_at);
   for (const auto& [due, id] : state.index.timed) {

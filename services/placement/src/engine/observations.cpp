@@ -53,12 +53,14 @@ void Observations::apply(const NodeUpdated& seen) {
   scratch_.capacity_added = scratch_.capacity_added || old == nullptr || old->facts.labels != seen.facts.labels ||
                             old->facts.taints != seen.facts.taints || old->facts.model != seen.facts.model;
   const bool fresh = old == nullptr;
+  if (!fresh) rows_.index_kept(seen.node, *old, false);
   Node& node = tables_.nodes.edit(seen.node);
   // Our uncordon removes our annotation together with the cordon; kubectl does not. A cordon without the
   // annotation is by another client.
   const bool by_us = !node.facts.cordoned_by.empty() && seen.facts.cordoned_by.empty();
   if (node.facts.unschedulable && !seen.facts.unschedulable && !by_us) scratch_.uncordoned.insert(seen.node);
   node.facts = seen.facts;
+  rows_.index_kept(seen.node, node, true);
   if (fresh) node.cordon_sent = !seen.facts.cordoned_by.empty();  // ordered before this row existed
   if (const NodeReport* report = tables_.report.find(seen.node); fresh && report != nullptr)
     state_.send(MarkNode{seen.node, *report});

@@ -31,7 +31,7 @@ struct EngineParts {
   // Changes of rows.
   PodBook book{state, pods};
   Rows rows{state, attempts, capacities, book};
-  Reservations reservations{state, capacities, rows};
+  Reservations reservations{state, attempts, capacities, rows};
   GangRecovery recovery{state, capacities, rows, allocator};
   Proposals proposals{state, rows};
   LayoutOrders orders{state, pods, layouts, rows};

@@ -85,6 +85,8 @@ void Rows::index_workload(const WorkloadUid& uid) {
       workload != nullptr && workload->short_since != Instant{} && workload->phase == WorkloadPhase::kPending;
   put(index_.pending_with_rules, uid, waits && has_inter_pod_rules(workload->spec.pod_sets));
   put(index_.requeueable, uid, workload != nullptr && workload->fits_since != Instant{});
+  if (const auto kept = index_.kept_for.find(uid); kept != index_.kept_for.end() && !attempts_.awaits_nodes(uid))
+    scratch_.nodes.insert(kept->second.begin(), kept->second.end());
 }
 
 void Rows::index_repartition(const NodeName& name, const Repartition& row, bool add) {
@@ -95,6 +97,16 @@ void Rows::index_repartition(const NodeName& name, const Repartition& row, bool 
                             ? row.order->since + options_.mig_repartition.held
                             : Instant::max();
   index_.reservations.put(HoldSource::kRepartition, uid, name, {{uid, places, {}, false, until}});
+}
+
+void Rows::index_kept(const NodeName& name, const Node& row, bool add) {
+  if (!row.kept) return;
+  if (add) {
+    index_.kept.emplace(name, row.kept_since + options_.launch_hold);
+  } else {
+    index_.kept.erase(name);
+  }
+  for (const WorkloadUid& uid : row.facts.launched_for) put(index_.kept_for, uid, name, add);
 }
 
 void Rows::index_proposal(const WorkloadUid& uid, const Proposal& row, bool add) {
@@ -249,6 +261,7 @@ void Rows::index_rows() {
   }
   for (const auto& [name, node] : tables_.nodes) {
     if (!node.facts.ready) index_.not_ready.emplace(name, capacities_.next_loss(name));
+    index_kept(name, node, true);
     index_.preference.keep(name, node.facts);
   }
 }

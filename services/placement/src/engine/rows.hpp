@@ -27,6 +27,7 @@ class Rows {
   void index_workload(const WorkloadUid& uid);
   void index_proposal(const WorkloadUid& uid, const Proposal& row, bool add);
   void index_repartition(const NodeName& name, const Repartition& row, bool add);
+  void index_kept(const NodeName& name, const Node& row, bool add);
   /// Computes the free capacity of the node again.
   void refresh_capacity(const NodeName& name);
   /// Stores a free capacity, for example a hypothetical one.

@@ -30,8 +30,9 @@ struct State {
 struct HypotheticalState {
   std::set<AttemptId> attempts;
   std::set<WorkloadUid> holds;
-  bool spares = false;  ///< spare nodes, reserved for gangs that lost a node, may be used
-  bool defrag = false;  ///< including capacity held for migrations that are not requested yet
+  bool spares = false;            ///< spare nodes, reserved for gangs that lost a node, may be used
+  bool defrag = false;            ///< including capacity held for migrations that are not requested yet
+  std::set<NodeName> launched{};  ///< nodes kept for pods that they were launched for, which may be used
 };
 
 /// The bit of a workload type that must not share nodes with others; 0 for other types.

@@ -21,8 +21,7 @@ std::vector<Demand> typical(std::vector<Demand> mix, double share) {
   return mix;
 }
 
-Fragmentation::Fragmentation(std::span<const Demand> mix, std::size_t models, Remainders remainders)
-    : models_(models) {
+Fragmentation::Fragmentation(std::span<const Demand> mix, std::size_t models, Remainders remainders) : models_(models) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> group_of;  // share, devices
   for (const auto& [pod, weight] : mix) {
     weight_ += weight;

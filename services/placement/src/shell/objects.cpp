@@ -7,6 +7,7 @@
 #include "qm/config/needs.hpp"
 #include "qm/kube_objects/rules.hpp"
 #include "qm/kube_rules/text.hpp"
+#include "qm/model/launched_for.hpp"
 #include "qm/model/quantity.hpp"
 #include "qm/placement/shell.hpp"
 #include "shell/solo.hpp"
@@ -93,6 +94,15 @@ Result<std::vector<std::int32_t>> switches_of(const std::string& annotation) {
   return out;
 }
 
+/// Parses "uid,uid". Empty parts are ignored.
+std::vector<WorkloadUid> uids_of(const std::string& annotation) {
+  std::vector<WorkloadUid> out;
+  for (const std::string_view uid : split(annotation, ',')) {
+    if (!uid.empty()) out.emplace_back(std::string(uid));
+  }
+  return out;
+}
+
 }  // namespace
 
 NodeFacts node_from_json(const Json& node) {
@@ -130,6 +140,7 @@ NodeFacts node_from_json(const Json& node) {
   // A node that is being deleted accepts no new pods either.
   facts.unschedulable = node.path("spec.unschedulable").boolean() || !node.path("metadata.deletionTimestamp").is_null();
   facts.cordoned_by = kube::annotation(node, kCordonedBy);
+  facts.launched_for = uids_of(kube::annotation(node, words::kLaunchedFor));
   if (const auto annotation = kube::annotation(node, kNumaAnnotation); !annotation.empty()) {
     if (auto numa = numa_of(annotation)) {
       facts.numa = std::move(*numa);

@@ -44,6 +44,7 @@ struct Nodes {
     m.set_cordoned_by(f.cordoned_by);
     m.set_topology_policy(static_cast<int>(f.numa.policy));
     for (const auto pcie : f.switches) m.add_pcie_switches(pcie);
+    for (const WorkloadUid& uid : f.launched_for) m.add_launched_for(uid.value());
     for (const NumaZone& zone : f.numa.zones) {
       auto* row = m.add_numa_zones();
       row->set_cpu_milli(zone.cpu_milli);
@@ -57,6 +58,8 @@ struct Nodes {
     m.set_empty_since_us(micros(node.empty_since));
     m.set_not_ready_since_us(micros(node.not_ready_since));
     m.set_cordon_sent(node.cordon_sent);
+    m.set_kept_since_us(micros(node.kept_since));
+    m.set_kept(node.kept);
     return m;
   }
   static void restore(const Message& m, Tables& tables) {
@@ -80,6 +83,7 @@ struct Nodes {
     f.cordoned_by = m.cordoned_by();
     f.numa.policy = static_cast<TopologyPolicy>(m.topology_policy());
     f.switches.assign(m.pcie_switches().begin(), m.pcie_switches().end());
+    for (const auto& uid : m.launched_for()) f.launched_for.emplace_back(uid);
     for (const auto& zone : m.numa_zones()) {
       f.numa.zones.push_back({zone.cpu_milli(), zone.memory_bytes(), {zone.gpus().begin(), zone.gpus().end()}});
     }
@@ -90,6 +94,8 @@ struct Nodes {
     node.empty_since = from_micros(m.empty_since_us());
     node.not_ready_since = from_micros(m.not_ready_since_us());
     node.cordon_sent = m.cordon_sent();
+    node.kept_since = from_micros(m.kept_since_us());
+    node.kept = m.kept();
     tables.nodes.restore(NodeName(m.name()), std::move(node));
   }
 };

@@ -175,6 +175,8 @@ const settings::Table<Settings>& settings_table() {
       {"node-timeout", up_to_a_day(), at(engine, &Options::node_timeout),
        "Life of a place without a running pod on a node that is not ready."},
       {"health-grace", up_to_a_day(), at(engine, &Options::health_grace), "Deadline of an eviction for a faulty GPU."},
+      {"launch-hold", up_to_a_day(0s), at(engine, &Options::launch_hold),
+       "Time for which a new node is kept for the pods that it was launched for; 0s keeps no node."},
       // Disruption of running work: four switches, all off by default. disruptions-per-hour of admission limits them.
       {"preemption",
        choice<Preempt>(

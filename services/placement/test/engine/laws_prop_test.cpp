@@ -152,6 +152,7 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     f.extended["nvidia.com/mig-1g.10gb"] = 3;
     if (c.c % 3 == 0) f.labels["nvidia.com/gpu.replicas"] = std::to_string(kShares);
     f.ready = ready;
+    if (c.b % 4 == 1) f.launched_for = {uid_of(c.c), uid_of(c.c + 1)};
     if (c.a % 3 == 0) cut(f, c);
     return f;
   };

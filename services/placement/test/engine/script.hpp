@@ -16,6 +16,7 @@ namespace qm::placement::testing {
 ///                            ours cause=drain: cordoned by Quartermaster
 ///                            left=drain: uncordoned by kubectl, which leaves Quartermaster's annotation
 ///                            external: cordoned by another client
+///                            for=w,x: its instance was launched for these workloads
 ///                            allocatable=N if it differs from gpus, has=3g.40gb:2 instances
 ///   node-gone a | synced | restart | nodes-listed a b | pods-listed w/1#0 ...
 ///   want w/1 2x4 prio=5      quota reserved for 2 pods of 4 GPUs; 4x500m = shares; cpu= mem= select=k=v tolerate=k

@@ -213,6 +213,9 @@ std::vector<Command> Script::parse(const std::string& line) {
     facts.ready = words.get("ready", "yes") == "yes";
     facts.unschedulable = words.has("external") || words.has("ours");
     if (words.has("ours")) facts.cordoned_by = words.get("cause", "drain");
+    if (words.named.contains("for")) {
+      for (const auto& uid : split(words.get("for"), ',')) facts.launched_for.emplace_back(uid);
+    }
     if (words.named.contains("left")) facts.cordoned_by = words.get("left");
     if (words.named.contains("installed"))
       facts.gpus_installed = static_cast<std::int32_t>(words.number("installed", 0));

@@ -21,6 +21,7 @@ TEST(Decode, NodeObject) {
   auto json = make_node("a", 7);
   json.set("metadata")
       .set("annotations", Json::object({{"quartermaster.dev/cordoned-by", "drain"},
+                                        {"quartermaster.dev/launched-for", "w,,x"},
                                         {"quartermaster.dev/numa",
                                          R"({"policy":"restricted","zones":[
                                                                {"cpu":"27500m","memory":"1Ti","gpus":[0,1]},
@@ -43,6 +44,7 @@ TEST(Decode, NodeObject) {
   EXPECT_TRUE(f.ready);
   EXPECT_TRUE(f.unschedulable);
   EXPECT_EQ(f.cordoned_by, "drain");
+  EXPECT_EQ(f.launched_for, (std::vector<WorkloadUid>{WorkloadUid("w"), WorkloadUid("x")}));
   const Numa numa{TopologyPolicy::kRestricted, {{27'500, std::int64_t{1} << 40, {0, 1}}, {28'000, 0, {2}}}};
   EXPECT_EQ(f.numa, numa);
   for (const char* odd : {"{", R"({"policy":"all"})", R"({"policy":"none","zones":[{"cpu":"many"}]})"}) {

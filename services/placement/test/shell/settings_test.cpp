@@ -27,6 +27,7 @@ TEST(PlacementSettings, EachSetsItsOption) {
                           {"node-timeout", "8s"},
                           {"health-grace", "10s"},
                           {"gang-recovery-hold", "11s"},
+                          {"launch-hold", "12s"},
                           {"policy", "bestfit"},
                           {"topology", "block,rack"},
                           {"isolate-workload-types", "a,b"},
@@ -41,8 +42,8 @@ TEST(PlacementSettings, EachSetsItsOption) {
                           {"defragmentation", "on"},
                           {"quota", "kueue"}});
   const Options& engine = all.engine;
-  EXPECT_EQ(std::tie(engine.hold, engine.node_timeout, engine.health_grace, engine.returning),
-            std::tuple(seconds(7), seconds(8), seconds(10), seconds(11)));
+  EXPECT_EQ(std::tie(engine.hold, engine.node_timeout, engine.health_grace, engine.returning, engine.launch_hold),
+            std::tuple(seconds(7), seconds(8), seconds(10), seconds(11), seconds(12)));
   EXPECT_EQ(engine.policy, "bestfit");
   EXPECT_EQ(engine.topology, (TopologyLevels{"block", "rack"}));
   EXPECT_EQ(engine.apart, (std::vector<std::string>{"a", "b"}));

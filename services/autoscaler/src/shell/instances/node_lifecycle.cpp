@@ -6,6 +6,7 @@
 #include "qm/autoscaler/requirements/keys.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
+#include "qm/model/launched_for.hpp"
 #include "qm/model/pod_owner.hpp"
 
 #include <algorithm>
@@ -35,6 +36,20 @@ Labels labels_of(const Tables& t, const Claim& c) {
   Labels out = c.labels;
   if (const Pool* pool = t.pools.find(c.pool); pool != nullptr) out.insert(pool->labels.begin(), pool->labels.end());
   std::erase_if(out, [](const auto& label) { return !is_kubernetes_label(label.first); });
+  return out;
+}
+
+/// The workloads whose pods are planned on these instances, as the text of the annotation.
+std::map<ClaimName, std::string> launched_for(const Tables& t, const std::set<ClaimName>& claims) {
+  std::map<ClaimName, std::string> out;
+  for (const auto& [uid, plan] : t.plans) {
+    std::set<ClaimName> here;
+    for (const Plan::Place& place : plan.places) {
+      if (plan.promised_attempt == 0 || !claims.contains(place.claim) || !here.insert(place.claim).second) continue;
+      std::string& text = out[place.claim];
+      text += (text.empty() ? "" : ",") + uid.value();
+    }
+  }
   return out;
 }
 
@@ -149,6 +164,7 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
   std::vector<Wanted> out;
   read_([&](const Engine& engine) {
     const Tables& t = engine.tables();
+    std::set<ClaimName> registering;
     for (const auto& [name, c] : t.claims) {
       if (c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
       Wanted want;
@@ -158,6 +174,7 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
       if (details != nullptr && node_of(t, c) != nullptr) {
         want.node = c.node.value();
         want.registers = has_taint(*details, kUnregisteredTaint);
+        if (want.registers) registering.insert(name);
         want.initialized = is_initialized(c, details);
         if (want.registers || (want.initialized && !labeled_.contains(name))) want.labels = labels_of(t, c);
         const bool ends =
@@ -167,6 +184,9 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
       if (c.group.empty()) want.conditions = claim_conditions(engine, c);
       out.push_back(std::move(want));
     }
+    if (registering.empty()) return;
+    auto uids = launched_for(t, registering);
+    for (Wanted& want : out) want.launched_for = std::move(uids[want.claim]);
   });
   return out;
 }
@@ -240,8 +260,10 @@ void NodeLifecycle::write_node(const Wanted& want) {
   for (const auto& [key, value] : want.labels) {
     if (!registered && kube::label(*node, key) != value) set.set(key, value);
   }
-  const bool differs = after != before || set.size() > 0;
-  if (differs && !patch_node(client_, *node, after, std::move(set))) return;
+  Json annotations = Json::object();
+  if (!registered && !want.launched_for.empty()) annotations.set(std::string(words::kLaunchedFor), want.launched_for);
+  const bool differs = after != before || set.size() > 0 || annotations.size() > 0;
+  if (differs && !patch_node(client_, *node, after, std::move(set), std::move(annotations))) return;
   if (want.initialized) labeled_.insert(want.claim);
 }
 

@@ -6,7 +6,8 @@
 
 namespace qm::autoscaler {
 
-bool patch_node(kube::Client& client, const Json& node, const std::vector<Taint>& taints, Json labels) {
+bool patch_node(kube::Client& client, const Json& node, const std::vector<Taint>& taints, Json labels,
+                Json annotations) {
   Json list = Json::array();
   for (const Taint& taint : taints) {
     const auto known = std::ranges::find_if(node["spec"]["taints"].items(), [&](const Json& one) {
@@ -16,8 +17,9 @@ bool patch_node(kube::Client& client, const Json& node, const std::vector<Taint>
                        ? *known  // with its time
                        : Json::object({{"key", taint.key}, {"effect", taint.effect}}));
   }
-  const Json metadata =
-      Json::object({{"resourceVersion", kube::resource_version_of(node)}, {"labels", std::move(labels)}});
+  const Json metadata = Json::object({{"resourceVersion", kube::resource_version_of(node)},
+                                      {"labels", std::move(labels)},
+                                      {"annotations", std::move(annotations)}});
   const auto name = kube::name_of(node);
   const auto done =
       client.merge_patch(kube::resources::kNodes, "", name,

@@ -27,6 +27,15 @@ std::pair<HypotheticalState, std::set<NodeName>> Reservations::holds_available_t
     hypothetical.holds.insert(other);
     nodes.insert(repartition.begin(), repartition.end());
   }
+  // A node that was launched for several workloads is available to each of them, and to others only if it precedes all.
+  for (const auto& [name, until] : index_.kept) {
+    const auto& holders = tables_.nodes.find(name)->facts.launched_for;
+    const auto prevails = [&](const WorkloadUid& other) { return precedes(other) && attempts_.awaits_nodes(other); };
+    const bool own = std::ranges::find(holders, uid) != holders.end();
+    if (!own && std::ranges::any_of(holders, prevails)) continue;
+    hypothetical.launched.insert(name);
+    nodes.insert(name);
+  }
   std::erase_if(nodes, [this](const NodeName& name) { return !tables_.nodes.contains(name); });
   return {std::move(hypothetical), std::move(nodes)};
 }

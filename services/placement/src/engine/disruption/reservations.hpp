@@ -1,4 +1,5 @@
 #pragma once
+#include "engine/gangs/attempts.hpp"
 #include "engine/nodes/capacities.hpp"
 #include "engine/rows.hpp"
 #include "engine/state.hpp"
@@ -12,10 +13,10 @@ namespace qm::placement {
 /// Applies and restores held capacity for the decision of one workload.
 class Reservations {
  public:
-  Reservations(State& state, const Capacities& capacities, Rows& rows)
-      : tables_(state.tables), index_(state.index), capacities_(capacities), rows_(rows) {}
+  Reservations(State& state, const Attempts& attempts, const Capacities& capacities, Rows& rows)
+      : tables_(state.tables), index_(state.index), attempts_(attempts), capacities_(capacities), rows_(rows) {}
 
-  /// Held capacity that the workload may use: its own, and that of workloads with lower priority.
+  /// Held capacity and kept nodes that the workload may use: its own, and those of workloads with lower priority.
   [[nodiscard]] std::pair<HypotheticalState, std::set<NodeName>> holds_available_to(const WorkloadUid& uid,
                                                                                     bool defrag) const;
   /// Releases the workload's own holds and those of lower priority for this decision. Returns the nodes with
@@ -27,6 +28,7 @@ class Reservations {
  private:
   Tables& tables_;
   Index& index_;
+  const Attempts& attempts_;
   const Capacities& capacities_;
   Rows& rows_;
 };

@@ -23,6 +23,14 @@ Ending Attempts::ending_of(const AttemptId& id) const {
   return Ending::kNone;
 }
 
+bool Attempts::awaits_nodes(const WorkloadUid& uid) const {
+  const Workload* workload = tables_.workloads.find(uid);
+  if (workload == nullptr || ending_of({uid, workload->attempt}) == Ending::kOrdered) return false;
+  if (workload->phase == WorkloadPhase::kFinished) return false;
+  const Assignment* row = tables_.assignments.find({uid, workload->attempt});
+  return row == nullptr || !row->holds();
+}
+
 std::set<std::int32_t> Attempts::missing_ranks(const AttemptId& id, const Assignment& row, std::size_t set) const {
   std::set<std::int32_t> out;
   for (std::int32_t rank = 0; rank < row.pod_sets[set].count; ++rank) out.insert(out.end(), rank);

@@ -216,6 +216,8 @@ NodeCapacity Capacities::capacity_of(const NodeName& name, const HypotheticalSta
     capacity.why_not = "changing the MIG layout";
   } else if (!hypothetical.spares && is_spare(node.facts)) {
     capacity.why_not = "reserved as a spare";
+  } else if (node.kept && !hypothetical.launched.contains(name)) {
+    capacity.why_not = "kept for the pods that they were launched for";
   } else {
     capacity.usable = true;
   }

@@ -31,11 +31,28 @@ void Nodes::evaluate_node(const NodeName& name) {
     next.cordon_sent = !causes.empty();
     state_.send(CordonNode{name, causes});
   }
-  if (next != *row) tables_.nodes.insert(name, next);
+  keep_for_launch(next);
+  if (next != *row) {
+    rows_.index_kept(name, *row, false);
+    rows_.index_kept(name, tables_.nodes.insert(name, next), true);
+  }
   const NodeCordonCauses* mark = tables_.cordon_causes.find(name);
   if (const auto verdict = mark == nullptr ? std::nullopt : mark->verdict()) evict_faulty(name, *verdict);
   adoption_.adopt(name);
   rows_.refresh_capacity(name);
+}
+
+// From when it is ready for the first time, until its workloads are placed or the time is over. A node that is not kept
+// any more is not kept again.
+void Nodes::keep_for_launch(Node& node) const {
+  if (node.kept_since == Instant{}) {
+    if (node.facts.launched_for.empty() || !node.facts.ready) return;
+    node.kept_since = scratch_.now;
+    node.kept = true;
+  }
+  const auto awaits = [this](const WorkloadUid& uid) { return attempts_.awaits_nodes(uid); };
+  node.kept = node.kept && scratch_.now < node.kept_since + options_.launch_hold &&
+              std::ranges::any_of(node.facts.launched_for, awaits);
 }
 
 void Nodes::remove_node(const NodeName& name) {
@@ -47,6 +64,7 @@ void Nodes::remove_node(const NodeName& name) {
   last.reason = "the node object is gone";
   last.pods = 0;
   lose_members(name, fmt::format("node {} is gone", name), 0);
+  rows_.index_kept(name, *row, false);
   tables_.nodes.erase(name);
   if (tables_.cordon_causes.contains(name)) tables_.cordon_causes.erase(name);
   if (tables_.observations.contains(name)) tables_.observations.erase(name);

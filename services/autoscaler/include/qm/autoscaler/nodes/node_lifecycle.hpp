@@ -54,6 +54,7 @@ class NodeLifecycle {
     std::vector<Condition> conditions;
     bool registers = false;               ///< its node still has the taint of an unregistered one
     Labels labels;                        ///< that its kubelet may not set; written once, as the node registers
+    std::string launched_for;             ///< uids of workloads whose pods are planned on it; as the node registers
     bool initialized = false;             ///< its node gets the label
     std::optional<bool> disrupted_taint;  ///< if the node differs: whether it must have it
   };

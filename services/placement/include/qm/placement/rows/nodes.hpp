@@ -1,5 +1,6 @@
 #pragma once
 #include "qm/base/time.hpp"
+#include "qm/model/ids.hpp"
 #include "qm/model/resources.hpp"
 #include "qm/placement/mig/node_layout.hpp"
 
@@ -51,9 +52,10 @@ struct NodeFacts {
   std::optional<std::int64_t> pods;              ///< allocatable: maximum number of pods; none = not reported
   bool ready = false;
   bool unschedulable = false;
-  std::string cordoned_by;             ///< our annotation: the causes of our cordon
-  Numa numa;                           ///< our annotation, written by the node agent
-  std::vector<std::int32_t> switches;  ///< by GPU index: the PCIe switch above it; empty = not reported
+  std::string cordoned_by;                ///< our annotation: the causes of our cordon
+  Numa numa;                              ///< our annotation, written by the node agent
+  std::vector<std::int32_t> switches;     ///< by GPU index: the PCIe switch above it; empty = not reported
+  std::vector<WorkloadUid> launched_for;  ///< the autoscaler's annotation: workloads that its instance was launched for
   friend auto operator<=>(const NodeFacts&, const NodeFacts&) = default;
 };
 
@@ -73,6 +75,8 @@ struct Node {
   // Internal marks.
   Instant not_ready_since{};
   bool cordon_sent = false;  ///< an order to set spec.unschedulable was sent
+  Instant kept_since{};      ///< launched for workloads, and ready for the first time
+  bool kept = false;         ///< for the pods of these workloads
   friend auto operator<=>(const Node&, const Node&) = default;
 };
 
