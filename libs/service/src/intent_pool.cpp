@@ -9,16 +9,34 @@ namespace {
 constexpr auto kPause = std::chrono::milliseconds(20);  ///< while due intents may not be started
 }  // namespace
 
+void IntentPool::line_up(const std::string& key, SteadyInstant due) {
+  const Pending& first = queues_.at(key).intents.front();
+  Turn turn{due + first.yields, next_turn_++};
+  if (!first.group.empty()) {
+    Group& group = groups_.at(first.group);
+    if (group.turn == Turn{}) group.turn = turn;
+    turn = group.turn;
+  }
+  ready_.emplace(std::pair(turn, next_turn_++), key);
+}
+
 void IntentPool::add(std::vector<store::IntentRow> intents) {
   if (intents.empty() || executor_ == nullptr) return;
+  std::vector<Pending> added;
+  for (auto& intent : intents) {
+    auto [group, yields] = executor_->turn_of(intent);
+    added.push_back({std::move(intent), std::move(group), yields});
+  }
   {
     std::lock_guard lock(mutex_);
-    open_ += intents.size();
+    open_ += added.size();
     const auto now = std::chrono::steady_clock::now();
-    for (auto& intent : intents) {
-      Queue& queue = queues_[intent.key];
-      if (queue.intents.empty() && !running_.contains(intent.key)) line_up(intent.key, now);
-      queue.intents.push_back(std::move(intent));
+    for (Pending& one : added) {
+      const std::string key = one.intent.key;
+      Queue& queue = queues_[key];
+      if (!one.group.empty()) ++groups_[one.group].open;
+      queue.intents.push_back(std::move(one));
+      if (queue.intents.size() == 1 && !running_.contains(key)) line_up(key, now);
     }
   }
   changed_.notify_all();
@@ -40,7 +58,9 @@ void IntentPool::stop() {
 void IntentPool::clear() {
   std::lock_guard lock(mutex_);
   queues_.clear();
-  waiting_.clear();
+  ready_.clear();
+  retries_.clear();
+  groups_.clear();
   open_ = 0;
   ++generation_;
 }
@@ -56,25 +76,30 @@ std::optional<IntentPool::Retrying> IntentPool::retrying() const {
   for (const auto& [key, queue] : queues_) {
     if (queue.failures == 0) continue;
     if (!out || queue.since < out->since)
-      out = Retrying{out ? out->keys : 0, queue.since, queue.intents.front().id + ": " + queue.error};
+      out = Retrying{out ? out->keys : 0, queue.since, queue.intents.front().intent.id + ": " + queue.error};
     ++out->keys;
   }
   return out;
 }
 
 bool IntentPool::take(store::IntentRow& out) {
-  const auto first = waiting_.begin();
-  if (first == waiting_.end() || first->first.first > std::chrono::steady_clock::now()) return false;
+  const auto now = std::chrono::steady_clock::now();
+  while (!retries_.empty() && retries_.begin()->first.first <= now) {
+    line_up(retries_.begin()->second, retries_.begin()->first.first);
+    retries_.erase(retries_.begin());
+  }
+  const auto first = ready_.begin();
+  if (first == ready_.end()) return false;
   Queue& queue = queues_.at(first->second);
-  waiting_.erase(first);
-  out = queue.intents.front();
+  ready_.erase(first);
+  out = queue.intents.front().intent;
   running_.insert(out.key);
   return true;
 }
 
 bool IntentPool::due() const {
   const std::lock_guard lock(mutex_);
-  return !waiting_.empty() && waiting_.begin()->first.first <= std::chrono::steady_clock::now();
+  return !ready_.empty() || (!retries_.empty() && retries_.begin()->first.first <= std::chrono::steady_clock::now());
 }
 
 bool IntentPool::once() {
@@ -122,10 +147,12 @@ void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation
         log::warn("intent failed and is retried",
                   {{"id", intent.id}, {"kind", intent.kind}, {"error", result.error().to_string()}});
       }
-      line_up(intent.key,
-              std::chrono::steady_clock::now() + std::min<SteadyDuration>(backoff, std::chrono::seconds(5)));
+      const auto until = std::chrono::steady_clock::now() + std::min<SteadyDuration>(backoff, std::chrono::seconds(5));
+      retries_.emplace(Turn{until, next_turn_++}, intent.key);
     } else {
       queue.failures = 0;
+      const auto group = groups_.find(queue.intents.front().group);
+      if (group != groups_.end() && --group->second.open == 0) groups_.erase(group);
       queue.intents.pop_front();
       if (queue.intents.empty()) {
         queues_.erase(intent.key);
@@ -146,9 +173,10 @@ void IntentPool::loop(const std::stop_token& stop) {
     lock.unlock();
     if (once()) continue;
     lock.lock();
-    if (!changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) continue;
+    if (!changed_.wait(lock, stop, [this] { return !ready_.empty() || !retries_.empty(); })) continue;
     // The first one is in its back-off, or is due and may not be started.
-    const auto until = std::max(waiting_.begin()->first.first, std::chrono::steady_clock::now() + kPause);
+    auto until = std::chrono::steady_clock::now() + kPause;
+    if (ready_.empty()) until = std::max(until, retries_.begin()->first.first);
     changed_.wait_until(lock, stop, until, [&] { return next_turn_ != seen; });
   }
 }

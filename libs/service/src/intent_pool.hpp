@@ -15,7 +15,8 @@
 namespace qm::service {
 
 /// Executes committed intents: those of one key one after the other in order, different keys concurrently. The key
-/// with the longest wait is first, so that with a backlog no key is starved by the order of names.
+/// with the longest wait is first, so that with a backlog no key is starved by the order of names; Executor::turn_of()
+/// changes that order.
 ///
 /// A retryable failure is retried after a back-off of 50 ms to 5 s in steady time; the key waits meanwhile.
 class IntentPool {
@@ -44,15 +45,25 @@ class IntentPool {
   void clear();
 
  private:
+  struct Pending {
+    store::IntentRow intent;
+    std::string group;
+    SteadyDuration yields{};
+  };
   struct Queue {
-    std::deque<store::IntentRow> intents;
+    std::deque<Pending> intents;
     int failures = 0;
     SteadyInstant since{};  ///< time of the first of these failures
     std::string error;      ///< the last error
   };
-  /// When a key may be executed, and the order among equal times.
+  /// A time, and the order among equal times.
   using Turn = std::pair<SteadyInstant, std::uint64_t>;
-  void line_up(const std::string& key, SteadyInstant due) { waiting_.emplace(Turn{due, next_turn_++}, key); }
+  struct Group {
+    Turn turn;             ///< of its oldest intent
+    std::size_t open = 0;  ///< intents
+  };
+  /// Its first intent may be executed now, and became due then.
+  void line_up(const std::string& key, SteadyInstant due);
   [[nodiscard]] bool due() const;  ///< an intent may run now
   bool take(store::IntentRow& out);
   void give_back(const store::IntentRow& intent, std::uint64_t generation);  ///< not started
@@ -65,8 +76,11 @@ class IntentPool {
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, Queue> queues_;
-  std::map<Turn, std::string> waiting_;  ///< each key with intents and without a call in progress
-  std::set<std::string> running_;        ///< keys with a call in progress, of this or an earlier generation
+  // Each key with intents and without a call in progress is in one of both.
+  std::map<std::pair<Turn, std::uint64_t>, std::string> ready_;  ///< by the turn of their first intent's group
+  std::map<Turn, std::string> retries_;                          ///< by the end of their back-off
+  std::map<std::string, Group> groups_;                          ///< with open intents
+  std::set<std::string> running_;  ///< keys with a call in progress, of this or an earlier generation
   std::uint64_t next_turn_ = 0;
   std::size_t open_ = 0;
   std::uint64_t generation_ = 0;

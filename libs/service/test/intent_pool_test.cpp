@@ -20,7 +20,12 @@ class Recorder final : public Executor {
     return Outcome{};
   }
   Outcome failed(const store::IntentRow& /*intent*/, const Error& /*error*/) override { return {}; }
+  [[nodiscard]] Turn turn_of(const store::IntentRow& intent) const override {
+    const auto found = turns.find(intent.id);
+    return found == turns.end() ? Turn{} : found->second;
+  }
   std::vector<std::string> done;
+  std::map<std::string, Turn> turns;
   std::string failing;
   int failures = 0;
 };
@@ -66,6 +71,49 @@ TEST(IntentPool, TheOldestIsFirstWhateverItsName) {
   p.settle();
   // The next intent of a key is queued when the previous one is done.
   EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "2", "4", "3"}));
+}
+
+TEST(IntentPool, AnIntentYieldsToLaterOnesForALimitedTime) {
+  Pool p;
+  p.recorder.turns = {{"1", {"", std::chrono::hours(1)}}, {"3", {"", std::chrono::minutes(1)}}};
+  p.pool.add({intent("1", "a"), intent("2", "b"), intent("3", "c"), intent("4", "b")});
+  p.settle();
+  EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"2", "4", "3", "1"}));
+}
+
+/// It delays nothing that could be executed.
+TEST(IntentPool, WithoutOthersAnIntentThatYieldsIsExecutedAtOnce) {
+  Pool p;
+  p.recorder.turns = {{"1", {"", std::chrono::hours(1)}}};
+  p.pool.add({intent("1", "a")});
+  EXPECT_TRUE(p.pool.once());
+  EXPECT_EQ(p.recorder.done, std::vector<std::string>{"1"});
+}
+
+/// Groups are executed one after the other, each in the turn of its oldest intent.
+TEST(IntentPool, TheIntentsOfAGroupAreExecutedTogether) {
+  Pool p;
+  for (const char* id : {"1", "4", "6"}) p.recorder.turns[id] = {"x", {}};
+  for (const char* id : {"2", "5"}) p.recorder.turns[id] = {"y", {}};
+  p.pool.add({intent("1", "a"), intent("2", "b"), intent("3", "c"), intent("4", "d")});
+  p.pool.add({intent("5", "e"), intent("6", "f")});
+  p.settle();
+  EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "4", "6", "2", "5", "3"}));
+  // A group without open intents has no turn any more.
+  p.recorder.done.clear();
+  p.pool.add({intent("7", "g"), intent("4", "d")});
+  p.settle();
+  EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"7", "4"}));
+}
+
+TEST(IntentPool, AFailureOfAGroupEndsWithItsRetry) {
+  Pool p;
+  for (const char* id : {"1", "3"}) p.recorder.turns[id] = {"x", {}};
+  p.recorder.failing = "1";
+  p.recorder.failures = 1;
+  p.pool.add({intent("1", "a"), intent("2", "b"), intent("3", "c")});
+  p.settle();
+  EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "3", "2", "1"}));
 }
 
 TEST(IntentPool, AFailedIntentBacksOffAndDelaysNoOther) {

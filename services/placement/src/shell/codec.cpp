@@ -273,6 +273,11 @@ struct Encoder {
   void intend(std::int64_t number, const char* kind, std::string key, const Json& payload) const {
     effects.intents.push_back({fmt::format("placement/{}", number), kind, std::move(key), 0, payload.dump()});
   }
+  /// Places of the attempt.
+  [[nodiscard]] std::int64_t pods_of(const AttemptId& id) const {
+    const Assignment* row = engine.tables().assignments.find(id);
+    return row == nullptr ? 1 : std::ssize(row->members);
+  }
   void operator()(std::int64_t number, const BindPod& bind) const {
     std::string devices;
     for (const auto index : bind.devices) devices += fmt::format("{}{}", devices.empty() ? "" : ",", index);
@@ -284,6 +289,7 @@ struct Encoder {
                          {"uid", bind.attempt.uid.value()},
                          {"attempt", bind.attempt.attempt},
                          {"index", bind.index},
+                         {"pods", pods_of(bind.attempt)},
                          {"namespace", bind.ns},
                          {"pod", bind.pod},
                          {"pod_uid", bind.pod_uid},

@@ -48,6 +48,14 @@ service::Outcome KubeExecutor::failed(const store::IntentRow& intent, const Erro
   return {intent_outcome(order ? *order : Json(), &error).dump()};
 }
 
+service::Executor::Turn KubeExecutor::turn_of(const store::IntentRow& intent) const {
+  if (intent.kind != "pod.bind") return {};
+  const auto order = Json::parse(intent.payload);
+  const std::int64_t pods = order ? (*order)["pods"].integer(1) : 1;
+  if (pods <= 1) return {};
+  return {fmt::format("{}/{}", (*order)["uid"].string(), (*order)["attempt"].integer()), (pods - 1) * kTimeOfABind};
+}
+
 Status KubeExecutor::bind(const Json& order) {
   const std::string& ns = order["namespace"].string();
   const std::string& name = order["pod"].string();

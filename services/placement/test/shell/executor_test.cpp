@@ -50,6 +50,24 @@ TEST(Executor, BindIsIdempotentAndWritesPlannedDevices) {
   EXPECT_TRUE(bench.run("pod.bind", Bench::bind_order("p", "a")));
 }
 
+// A gang is bound as a whole, and a large one yields to small ones.
+TEST(Executor, BindsOfAGangHaveOneTurn) {
+  Bench bench;
+  const auto turn = [&](const char* kind, std::int64_t pods) {
+    store::IntentRow row;
+    row.kind = kind;
+    row.payload = Bench::bind_order("p", "a").set("pods", pods).dump();
+    return bench.executor.turn_of(row);
+  };
+  const auto gang = turn("pod.bind", 32);
+  EXPECT_EQ(gang.group, "w/2");
+  EXPECT_EQ(gang.yields, std::chrono::milliseconds(310));
+  for (const auto& alone : {turn("pod.bind", 1), turn("pod.delete", 32)}) {
+    EXPECT_EQ(alone.group, "");
+    EXPECT_EQ(alone.yields, SteadyDuration{});
+  }
+}
+
 // The bind cannot remove annotations, so those that the pod was created with are overwritten, with
 // an empty value if nothing is planned.
 TEST(Executor, BindOverwritesAnnotationsOfThePod) {

@@ -105,6 +105,14 @@ class Executor {
   virtual Result<Outcome> execute(const store::IntentRow& intent) = 0;
   /// Returns the outcome message for a final failure, which the engine must also receive.
   virtual Outcome failed(const store::IntentRow& intent, const Error& error) = 0;
+  /// The order of a backlog. Intents of one group are executed together, in the turn of its oldest one; those that yield
+  /// after the ones that are added within this time after them.
+  struct Turn {
+    std::string group;  ///< empty = it is alone
+    SteadyDuration yields{};
+  };
+  /// Called once for each intent, by any thread.
+  [[nodiscard]] virtual Turn turn_of(const store::IntentRow& /*intent*/) const { return {}; }
 };
 
 }  // namespace qm::service
