@@ -74,6 +74,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   }
   parts.scheduler.run_marked();
   parts.checks.open_gates();
+  parts.starts.start_in_turn();
   parts.scale_up.report();
   for (auto& [uid, preemptors] : state.indexes.decisions.take_preemptors()) {
     if (state.tables.workloads.contains(uid)) state.tables.workloads.edit(uid).preemptors = std::move(preemptors);
@@ -81,6 +82,8 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   check_usage(state);
   parts.objects.close_queues();
   step.out.wake_at = wake_at(state);
+  if (const auto next = parts.starts.next(); next && (!step.out.wake_at || *next < *step.out.wake_at))
+    step.out.wake_at = next;
   return std::move(step.out);
 }
 

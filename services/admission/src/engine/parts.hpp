@@ -42,7 +42,8 @@ struct EngineParts {
   Nodes nodes{state, transitions};
   PodGroups groups{state, rows, transitions};
   JobUpdates jobs{state, rows, specs, transitions, activation, groups, scale_up};
-  PlacementAnswers answers{state, rows, transitions};
+  Starts starts{state, transitions};
+  PlacementAnswers answers{state, rows, transitions, starts};
   Requests requests{state, rows, transitions};
   Timers timers{state, rows, transitions, activation, proposals};
 

@@ -149,6 +149,12 @@ void explain_reserved(const EngineState& state, const Workload& w, Instant now, 
                     w.short_reason.empty() ? "no node fits" : w.short_reason,
                     promised ? fmt::format("; capacity is announced for {}", to_rfc3339(w.promised_until)) : ""),
         promised ? "" : "add nodes that fit its pods"));
+  } else if (w.answer == Answer::kReserved) {
+    causes.push_back(cause_of(
+        "WaitingToStart",
+        fmt::format("nodes are reserved; gangs start when fewer than {} pods of gangs that are not larger are unbound",
+                    state.options.start_window),
+        "if this lasts, check why pods of admitted gangs are not created or bound; start-window=0 starts all at once"));
   } else {
     causes.push_back(cause_of("WaitingForPlacement", "quota is reserved; placement has not answered yet",
                               "if this lasts, check that the placement service runs"));

@@ -64,8 +64,8 @@ class Runner {
   }
   static bool has_in(const Words& w, const std::string& word) { return std::find(w.begin(), w.end(), word) != w.end(); }
 
-  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age", "engine disruptions-per-hour=1" or
-  // "engine adoption kueue-cycles": starts a new engine with these settings.
+  // "engine pods-ready=5m recovery=3m base=60s most=1h limit=2 block keeps-age", "engine disruptions-per-hour=1",
+  // "engine start-window=4" or "engine adoption kueue-cycles": starts a new engine with these settings.
   Words restart_engine(const Words& w) {
     Options options;
     auto& rule = options.wait_for_pods_ready.emplace();
@@ -80,6 +80,10 @@ class Runner {
       options = Options();
       options.places = false;
       options.rules.kueue_cycles = has_in(w, "kueue-cycles");
+    }
+    if (const auto window = value_in(w, "start-window", ""); !window.empty()) {  // sets only this
+      options = Options();
+      options.start_window = std::stoll(window);
     }
     if (const auto hourly = value_in(w, "disruptions-per-hour", ""); !hourly.empty()) {  // sets only this
       options = Options();

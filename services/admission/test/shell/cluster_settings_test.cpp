@@ -37,12 +37,14 @@ TEST(ClusterSettings, SelectRules) {
                              {"fair-sharing", "true"},
                              {"preemption-cooldown", "90s"},
                              {"disruptions-per-hour", "7"},
+                             {"start-window", "64"},
                              {"placement", "none"}})
                           .engine;
   EXPECT_TRUE(engine.rules.kueue_cycles);
   EXPECT_TRUE(engine.rules.fair_sharing);
   EXPECT_EQ(engine.rules.preemption_cooldown, std::chrono::seconds(90));
   EXPECT_EQ(engine.disruptions_per_hour, 7);
+  EXPECT_EQ(engine.start_window, 64);
   EXPECT_FALSE(engine.places);
 }
 

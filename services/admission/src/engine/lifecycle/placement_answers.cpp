@@ -19,7 +19,12 @@ void PlacementAnswers::on(const PlacementUpdated& c) {
       if (w->gated) break;  // placement has no request yet
       if (c.state == Answer::kReserved || c.state == Answer::kBound) {
         // A reservation that has expired by now does not admit; the request is published again in time.
-        if (c.expires == Instant{} || c.expires > state_.now) transitions_.admit(c.uid);
+        const bool expired = c.expires != Instant{} && c.expires <= state_.now;
+        rows_.update(c.uid, [&](Workload& row) {
+          row.wait_deadline = Instant{};
+          if (expired) row.answer = Answer::kNone;
+        });
+        if (!expired) starts_.on_reserved(c.uid);
       } else if (c.state == Answer::kShort && !repeated) {
         const Instant until =
             std::max({w->promised_until, state_.now + state_.options.short_grace, victims_deadline(state_.tables, *w)});

@@ -1,5 +1,5 @@
 #pragma once
-#include "lifecycle/transitions.hpp"
+#include "lifecycle/starts.hpp"
 #include "quota/proposals.hpp"
 
 namespace qm::admission {
@@ -7,8 +7,8 @@ namespace qm::admission {
 /// The handshake with placement, and the requests of the services that may ask for an eviction.
 class PlacementAnswers {
  public:
-  PlacementAnswers(EngineState& state, WorkloadRows& rows, Transitions& transitions)
-      : state_(state), rows_(rows), transitions_(transitions) {}
+  PlacementAnswers(EngineState& state, WorkloadRows& rows, Transitions& transitions, Starts& starts)
+      : state_(state), rows_(rows), transitions_(transitions), starts_(starts) {}
 
   void on(const PlacementUpdated& c);
   void on(const PromiseUpdated& c);
@@ -23,6 +23,7 @@ class PlacementAnswers {
   EngineState& state_;
   WorkloadRows& rows_;
   Transitions& transitions_;
+  Starts& starts_;
 };
 
 }  // namespace qm::admission

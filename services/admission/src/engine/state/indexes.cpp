@@ -1,5 +1,6 @@
 #include "state/indexes.hpp"
 
+#include "lifecycle/starts.hpp"
 #include "state/budget_amounts.hpp"
 #include "state/deadlines.hpp"
 #include "state/engine_state.hpp"
@@ -21,6 +22,11 @@ Marks marks_of(const EngineState& state, const Workload& w) {
   const auto answered = [](const auto& check) { return check.second.verdict == Verdict::kReady; };
   if (w.phase == Phase::kAdmitted && w.scale_up_to() > 0) out.grows = QueueOrder::of(w);
   if (w.gated && !w.spec.pods_expected && std::ranges::all_of(w.checks, answered)) out.gated = w.quota_reserved;
+  const bool has_nodes = w.answer == Answer::kReserved || w.answer == Answer::kBound;
+  if (w.phase == Phase::kQuotaReserved && !w.gated && has_nodes)
+    out.startable = w.quota_reserved + (w.running_pods() - 1) * Starts::kLater;
+  if (w.phase == Phase::kAdmitted && w.answer == Answer::kReserved && w.running_pods() > 1)
+    out.starts = StartingGang{w.admitted, w.spec.uid, w.running_pods()};
   out.starting = state.options.wait_for_pods_ready && w.holds_quota() && !w.gated && w.pods_ready == Instant{};
   if (w.phase != Phase::kPending) return out;
   if (state.tables.budgets.size() > 0 && (w.ready() || !w.budget.empty())) {
@@ -52,6 +58,14 @@ void reindex(Indexes& in, const Workload& w, const Marks& from, const Marks& to)
   if (from.gated != to.gated) {
     if (from.gated) in.gated.erase({*from.gated, uid});
     if (to.gated) in.gated.emplace(*to.gated, uid);
+  }
+  if (from.startable != to.startable) {
+    if (from.startable) in.startable.erase({*from.startable, uid});
+    if (to.startable) in.startable.emplace(*to.startable, uid);
+  }
+  if (from.starts != to.starts) {
+    if (from.starts) in.starting_gangs.erase(*from.starts);
+    if (to.starts) in.starting_gangs.insert(*to.starts);
   }
   if (from.grows != to.grows) {
     if (from.grows) in.scaling_up.erase(*from.grows);

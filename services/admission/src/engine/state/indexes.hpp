@@ -52,6 +52,14 @@ struct ByWorkloadName {
   bool operator()(const WorkloadName& a, const Workload* b) const { return key(a) < key(b); }
 };
 
+/// A gang that was started, and whose pods are not all bound.
+struct StartingGang {
+  Instant since{};
+  Uid uid;
+  std::int32_t pods = 0;
+  friend auto operator<=>(const StartingGang&, const StartingGang&) = default;
+};
+
 /// Derived from the tables and the time, and nothing else.
 struct Indexes {
   explicit Indexes(Rules rules) : decisions(std::move(rules)) {}
@@ -62,6 +70,8 @@ struct Indexes {
   std::vector<QueueName> draining;       ///< queues that evict workloads beyond their quota
   std::set<std::pair<Instant, Uid>> timers;
   std::set<std::pair<Instant, Uid>> gated;          ///< all checks are Ready; in the order in which quota was reserved
+  std::set<std::pair<Instant, Uid>> startable;      ///< have nodes and are not started, in the order of their turns
+  std::set<StartingGang> starting_gangs;            ///< whose pods placement binds
   std::set<QueueOrder> scaling_up;                  ///< elastic Jobs that run and lack quota for some pods
   std::set<Uid> starting;                           ///< past the gate, and not all of their pods are ready
   std::set<std::pair<Instant, Uid>> ended;          ///< and the job is gone; kept for `retention`
@@ -82,7 +92,8 @@ struct Marks {
   Shared<Usage> usage;
   std::optional<std::pair<Shared<QueueName>, QueueOrder>> waits;
   bool ready = false;
-  std::optional<Instant> gated;
+  std::optional<Instant> gated, startable;
+  std::optional<StartingGang> starts;
   std::optional<QueueOrder> grows;
   bool starting = false;
   BudgetRequests asks;
