@@ -197,7 +197,7 @@ TEST_F(Lifecycle, ANodeIsRegisteredAndThenInitialized) {
   EXPECT_EQ(api_.writes, std::vector<std::string>{});
 }
 
-// Placement keeps the node for these workloads. What is planned on it later does not change the annotation.
+// Placement keeps the node for these workloads.
 TEST_F(Lifecycle, ANodeThatRegistersNamesTheWorkloadsThatArePlannedOnIt) {
   PodSet pods;
   pods.shape.gpu.whole = 1;
@@ -217,6 +217,21 @@ TEST_F(Lifecycle, ANodeThatRegistersNamesTheWorkloadsThatArePlannedOnIt) {
   EXPECT_EQ(taints(), std::vector<std::string>{"gpu"});
   EXPECT_EQ(kube::annotation(node, "quartermaster.dev/launched-for"), "w") << "in the write that removes the taint";
   EXPECT_EQ(std::ranges::count(api_.writes, "PATCH /api/v1/nodes/n1"), 1);
+  details(0, {});
+  lifecycle_.pass();
+  EXPECT_EQ(std::ranges::count(api_.writes, "PATCH /api/v1/nodes/n1"), 1);
+  // Until it is initialized others may be planned on it.
+  engine_.mutable_tables().plans.edit(WorkloadUid("x")).places = {{claim_, 0, 1}};
+  engine_.commit();
+  lifecycle_.pass();
+  EXPECT_EQ(kube::annotation(node, "quartermaster.dev/launched-for"), "w,x");
+  // Afterwards it stays as it is.
+  details(1, {});
+  step({DemandUpdated{}});
+  lifecycle_.pass();
+  const auto written = std::ranges::count(api_.writes, "PATCH /api/v1/nodes/n1");
+  lifecycle_.pass();
+  EXPECT_EQ(std::ranges::count(api_.writes, "PATCH /api/v1/nodes/n1"), written);
 }
 
 // User data of the user's own may lack the taint: such a node registers once it is initialized.

@@ -141,7 +141,9 @@ std::optional<Instant> Evaluation::next_timer() const {
   for (const auto& [name, due] : state.index.not_ready) {
     if (due != Instant::max()) at(due);
   }
-  for (const auto& [name, until] : state.index.kept) at(until);
+  for (const auto& [name, until] : state.index.kept) {
+    if (until != Instant::max()) at(until);
+  }
   for (const NodeName& name : state.index.with_layout_timer) at(state.tables.repartitions.find(name)->wake);
   if (state.synced() && state.meta().requeue_at != Instant{}) at(state.meta().requeue_at);
   for (const auto& [due, id] : state.index.timed) {

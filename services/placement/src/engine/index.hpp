@@ -43,7 +43,7 @@ struct Lookups {
   std::set<WorkloadUid> requeueable;         ///< on the requeue list
   std::set<WorkloadUid> with_proposal;       ///< with an active proposal
   ReservationTable reservations;             ///< held capacity
-  std::map<NodeName, Instant> kept;          ///< nodes kept for the pods that they were launched for, until then
+  std::map<NodeName, Instant> kept;  ///< nodes kept for the pods that they were launched for, until then; max() = open
   std::map<WorkloadUid, std::set<NodeName>> kept_for;  ///< of these, by workload
   Preference preference;
   friend bool operator==(const Lookups&, const Lookups&) = default;

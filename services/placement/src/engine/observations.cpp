@@ -59,7 +59,9 @@ void Observations::apply(const NodeUpdated& seen) {
   // annotation is by another client.
   const bool by_us = !node.facts.cordoned_by.empty() && seen.facts.cordoned_by.empty();
   if (node.facts.unschedulable && !seen.facts.unschedulable && !by_us) scratch_.uncordoned.insert(seen.node);
+  const bool planned = node.facts.launched_for != seen.facts.launched_for && node.kept_since == Instant{};
   node.facts = seen.facts;
+  if (planned) node.kept = !seen.facts.launched_for.empty() && state_.options.launch_hold > Duration{0};
   rows_.index_kept(seen.node, node, true);
   if (fresh) node.cordon_sent = !seen.facts.cordoned_by.empty();  // ordered before this row existed
   if (const NodeReport* report = tables_.report.find(seen.node); fresh && report != nullptr)

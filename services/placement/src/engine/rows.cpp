@@ -102,7 +102,7 @@ void Rows::index_repartition(const NodeName& name, const Repartition& row, bool 
 void Rows::index_kept(const NodeName& name, const Node& row, bool add) {
   if (!row.kept) return;
   if (add) {
-    index_.kept.emplace(name, row.kept_since + options_.launch_hold);
+    index_.kept.emplace(name, row.kept_since == Instant{} ? Instant::max() : row.kept_since + options_.launch_hold);
   } else {
     index_.kept.erase(name);
   }
@@ -158,6 +158,11 @@ void Rows::refresh_capacity(const NodeName& name) {
        next.gpu_milli() > capacity.gpu_milli() || next.idle_gpus() > capacity.idle_gpus() ||
        next.pods > capacity.pods || next.extended != capacity.extended || next.zones != capacity.zones ||
        next.types != capacity.types || (capacity.gpu_pods && !next.gpu_pods) || (capacity.alone && !next.alone));
+  if (tables_.nodes.find(name)->kept) {  // not usable for others, so that it counts as no more capacity
+    const auto& holders = tables_.nodes.find(name)->facts.launched_for;
+    scratch_.reservation_waiters.insert(holders.begin(), holders.end());
+    scratch_.backoff_retries.insert(holders.begin(), holders.end());
+  }
   scratch_.capacity_added = scratch_.capacity_added || more;
   scratch_.freed = scratch_.freed || more;
   set_capacity(name, std::move(next));

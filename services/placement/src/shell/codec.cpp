@@ -273,10 +273,11 @@ struct Encoder {
   void intend(std::int64_t number, const char* kind, std::string key, const Json& payload) const {
     effects.intents.push_back({fmt::format("placement/{}", number), kind, std::move(key), 0, payload.dump()});
   }
-  /// Places of the attempt.
-  [[nodiscard]] std::int64_t pods_of(const AttemptId& id) const {
+  /// Pods of the attempt that are not bound yet.
+  [[nodiscard]] std::int64_t unbound_pods(const AttemptId& id) const {
     const Assignment* row = engine.tables().assignments.find(id);
-    return row == nullptr ? 1 : std::ssize(row->members);
+    const auto unbound = [](const Member& member) { return member.live() && member.bound == Instant{}; };
+    return row == nullptr ? 1 : std::ranges::count_if(row->members, unbound);
   }
   void operator()(std::int64_t number, const BindPod& bind) const {
     std::string devices;
@@ -289,7 +290,7 @@ struct Encoder {
                          {"uid", bind.attempt.uid.value()},
                          {"attempt", bind.attempt.attempt},
                          {"index", bind.index},
-                         {"pods", pods_of(bind.attempt)},
+                         {"unbound", unbound_pods(bind.attempt)},
                          {"namespace", bind.ns},
                          {"pod", bind.pod},
                          {"pod_uid", bind.pod_uid},

@@ -51,7 +51,7 @@ service::Outcome KubeExecutor::failed(const store::IntentRow& intent, const Erro
 service::Executor::Turn KubeExecutor::turn_of(const store::IntentRow& intent) const {
   if (intent.kind != "pod.bind") return {};
   const auto order = Json::parse(intent.payload);
-  const std::int64_t pods = order ? (*order)["pods"].integer(1) : 1;
+  const std::int64_t pods = order ? (*order)["unbound"].integer(1) : 1;
   if (pods <= 1) return {};
   return {fmt::format("{}/{}", (*order)["uid"].string(), (*order)["attempt"].integer()), (pods - 1) * kTimeOfABind};
 }

@@ -65,25 +65,45 @@ TEST_F(KeptNodes, AWorkloadThatEndedKeepsNothing) {
   EXPECT_EQ(where("other/1"), "a");
 }
 
-// A workload that lost its quota for lack of nodes gets it back for the node.
+// A workload that lost its quota for lack of nodes is offered its node.
 TEST_F(KeptNodes, APendingWorkloadKeepsItsNode) {
   play("synced");
   play("want x/1 1x8");
   play("phase x/2 pending no-room");
+  play("node a gpus=8 ready=no for=x");
   play("node a gpus=8 for=x");
+  const auto offers = script.engine().requeue();
+  ASSERT_EQ(offers.size(), 1U);
+  EXPECT_EQ(offers[0].id, attempt_id("x/2"));
   play("want other/1 1x8");
   EXPECT_EQ(where("other/1"), "");
   play("want x/2 1x8");
   EXPECT_EQ(where("x/2"), "a");
 }
 
-TEST_F(KeptNodes, TheTimeIsLimitedAndCountsFromWhenTheNodeIsReady) {
+// Neither change makes the node usable for others.
+TEST_F(KeptNodes, ItsWorkloadGetsItWhenItIsReadyAndItsGpusAreRegistered) {
+  play("synced");
+  play("want x/1 1x4");
+  play("want y/1 1x8");
+  play("node a gpus=0 ready=no for=x,y");
+  play("node a gpus=0 for=x,y");
+  play("node a gpus=8 for=x,y");
+  EXPECT_EQ(where("x/1"), "a");
+  // What another of its workloads does not need any more.
+  play("phase x/1 cancelled");
+  EXPECT_EQ(where("y/1"), "a");
+}
+
+TEST_F(KeptNodes, TheTimeIsLimitedAndCountsFromWhenTheNodeIsInitialized) {
   play("synced");
   play("want x/1 1x16");
   play("want other/1 1x8");
   play("node a gpus=8 ready=no for=x");
   play("tick 300");
   play("node a gpus=8 for=x");
+  play("tick 300");
+  play("node a gpus=8 for=x label=karpenter.sh/initialized=true");
   play("tick 119");
   EXPECT_TRUE(is_kept("a"));
   const auto output = script.step({Tick{}});
@@ -93,9 +113,43 @@ TEST_F(KeptNodes, TheTimeIsLimitedAndCountsFromWhenTheNodeIsReady) {
   EXPECT_EQ(where("other/1"), "a");
   // It is not kept again.
   play("phase other/1 cancelled");
-  play("node a gpus=8 for=x label=k=v");
+  play("node a gpus=8 for=x label=karpenter.sh/initialized=true label=k=v");
   play("want next/1 1x8");
   EXPECT_EQ(where("next/1"), "a");
+}
+
+TEST_F(KeptNodes, TheNodesOfAGangAreKeptUntilTheLastOneHadItsTime) {
+  play("synced");
+  play("want x/1 3x8");
+  play("want other/1 1x8");
+  play("node a gpus=8 for=x label=karpenter.sh/initialized=true");
+  play("node b gpus=8 ready=no for=x");
+  play("tick 150");
+  EXPECT_TRUE(is_kept("a")) << "b starts";
+  play("node b gpus=8 for=x label=karpenter.sh/initialized=true");
+  play("tick 119");
+  EXPECT_TRUE(is_kept("a") && is_kept("b"));
+  play("tick 1");
+  EXPECT_FALSE(is_kept("b"));
+  play("tick 121");
+  EXPECT_FALSE(is_kept("a"));
+  EXPECT_NE(where("other/1"), "");
+}
+
+// The pods that a running gang lacks are planned together with those of other workloads.
+TEST_F(KeptNodes, ARunningGangGetsTheNodesOfItsMissingPods) {
+  play("node old gpus=2");
+  play("synced");
+  play("want e/1 4x2 min=1");
+  EXPECT_EQ(where("e/1"), "old");
+  play("phase e/1 admitted");
+  for (int i = 0; i < 4; ++i) play(fmt::format("pod e/1#{}", i));
+  play("pod e/1#0 on=old running");
+  play("want x/1 1x2 select=disk=ssd");
+  play("node a gpus=8 for=e,x");
+  EXPECT_EQ(where("e/1"), "old a a a");
+  play("want other/1 1x2");
+  EXPECT_EQ(where("other/1"), "") << "x has no node yet";
 }
 
 TEST_F(KeptNodes, AHigherPriorityUsesThemAndALowerOneDoesNot) {

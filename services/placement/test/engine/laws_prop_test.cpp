@@ -153,6 +153,7 @@ Command command_of(const Choice& c, World& world, const Instant now) {
     if (c.c % 3 == 0) f.labels["nvidia.com/gpu.replicas"] = std::to_string(kShares);
     f.ready = ready;
     if (c.b % 4 == 1) f.launched_for = {uid_of(c.c), uid_of(c.c + 1)};
+    if (c.b % 8 == 1) f.labels[std::string(kInitializedLabel)] = "true";
     if (c.a % 3 == 0) cut(f, c);
     return f;
   };

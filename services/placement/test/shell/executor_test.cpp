@@ -56,7 +56,7 @@ TEST(Executor, BindsOfAGangHaveOneTurn) {
   const auto turn = [&](const char* kind, std::int64_t pods) {
     store::IntentRow row;
     row.kind = kind;
-    row.payload = Bench::bind_order("p", "a").set("pods", pods).dump();
+    row.payload = Bench::bind_order("p", "a").set("unbound", pods).dump();
     return bench.executor.turn_of(row);
   };
   const auto gang = turn("pod.bind", 32);

@@ -164,7 +164,7 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
   std::vector<Wanted> out;
   read_([&](const Engine& engine) {
     const Tables& t = engine.tables();
-    std::set<ClaimName> registering;
+    std::set<ClaimName> starting;
     for (const auto& [name, c] : t.claims) {
       if (c.pool.empty() || c.state == ClaimState::kGone || c.state == ClaimState::kFailed) continue;
       Wanted want;
@@ -174,7 +174,8 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
       if (details != nullptr && node_of(t, c) != nullptr) {
         want.node = c.node.value();
         want.registers = has_taint(*details, kUnregisteredTaint);
-        if (want.registers) registering.insert(name);
+        want.starts = !c.life.initialized;
+        if (want.starts) starting.insert(name);
         want.initialized = is_initialized(c, details);
         if (want.registers || (want.initialized && !labeled_.contains(name))) want.labels = labels_of(t, c);
         const bool ends =
@@ -184,8 +185,8 @@ std::vector<NodeLifecycle::Wanted> NodeLifecycle::wanted() const {
       if (c.group.empty()) want.conditions = claim_conditions(engine, c);
       out.push_back(std::move(want));
     }
-    if (registering.empty()) return;
-    auto uids = launched_for(t, registering);
+    if (starting.empty()) return;
+    auto uids = launched_for(t, starting);
     for (Wanted& want : out) want.launched_for = std::move(uids[want.claim]);
   });
   return out;
@@ -231,12 +232,15 @@ void NodeLifecycle::pass() {
   for (const Leaving& node : leaving()) drain(node);
   status_.forget_others(claims);
   std::erase_if(labeled_, [&](const ClaimName& claim) { return !claims.contains({"", claim.value()}); });
+  std::erase_if(launched_for_, [&](const auto& one) { return !claims.contains({"", one.first.value()}); });
   if (drained_.size() > all.size()) drained_.clear();
 }
 
 void NodeLifecycle::write_node(const Wanted& want) {
   const bool labels = want.initialized && !labeled_.contains(want.claim);
-  if (!want.registers && !want.disrupted_taint && !labels) return;
+  const auto named = launched_for_.find(want.claim);
+  const bool plans = want.starts && (named == launched_for_.end() ? "" : named->second) != want.launched_for;
+  if (!want.registers && !want.disrupted_taint && !labels && !plans) return;
   const auto node = client_.get(kube::resources::kNodes, "", want.node);
   if (!node) {
     if (node.error().code != Code::kNotFound)
@@ -261,10 +265,12 @@ void NodeLifecycle::write_node(const Wanted& want) {
     if (!registered && kube::label(*node, key) != value) set.set(key, value);
   }
   Json annotations = Json::object();
-  if (!registered && !want.launched_for.empty()) annotations.set(std::string(words::kLaunchedFor), want.launched_for);
+  if (want.starts && kube::annotation(*node, words::kLaunchedFor) != want.launched_for)
+    annotations.set(std::string(words::kLaunchedFor), want.launched_for.empty() ? Json() : Json(want.launched_for));
   const bool differs = after != before || set.size() > 0 || annotations.size() > 0;
   if (differs && !patch_node(client_, *node, after, std::move(set), std::move(annotations))) return;
   if (want.initialized) labeled_.insert(want.claim);
+  if (want.starts) launched_for_[want.claim] = want.launched_for;
 }
 
 void NodeLifecycle::drain(const Leaving& from) {

@@ -20,8 +20,8 @@ struct Options {
   Duration health_grace = std::chrono::seconds(120);  ///< eviction deadline for a faulty device
   /// Pause before capacity that the first pending workloads did not use is offered to the next ones.
   Duration requeue_pause = std::chrono::milliseconds(250);
-  /// A new node is kept for the pods that it was launched for until they are placed, at most for this time after it is
-  /// ready; 0 = never.
+  /// A new node is kept for the pods that it was launched for, until they are placed. The longest time after it is
+  /// initialized; 0 = never.
   Duration launch_hold = std::chrono::minutes(2);
   Duration returning{};                  ///< a gang that lost a node keeps its other nodes for this time; 0 = never
   std::string policy = "quartermaster";  ///< node scoring: one of pack::policy_names()

@@ -88,7 +88,7 @@ class KubeExecutor final : public service::Executor {
   explicit KubeExecutor(kube::Client& client, const DomainClock* clock = nullptr) : client_(client), clock_(clock) {}
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
-  /// A gang runs when its last pod is bound. With a backlog gangs are therefore bound one after the other, and a large one
+  /// A gang runs when its last pod is bound. With a backlog gangs are therefore bound one after the other. A large one
   /// yields to smaller ones for about the time that its binds take.
   [[nodiscard]] Turn turn_of(const store::IntentRow& intent) const override;
   static constexpr SteadyDuration kTimeOfABind = std::chrono::milliseconds(10);

@@ -4,6 +4,7 @@
 #include "engine/rows.hpp"
 #include "engine/state.hpp"
 
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -22,15 +23,23 @@ class Reservations {
   /// Releases the workload's own holds and those of lower priority for this decision. Returns the nodes with
   /// changed free capacity.
   [[nodiscard]] std::vector<NodeName> release_holds(const WorkloadUid& uid, bool defrag = false);
-  /// Reverts release_holds().
+  /// Priorities and kept nodes do not change until end_pass(): most workloads precede no holder of a kept node.
+  void begin_pass();
+  void end_pass() { lowest_holder_.reset(); }
+  /// The same for nodes that are kept for the workload, alone.
+  [[nodiscard]] std::vector<NodeName> release_kept(const WorkloadUid& uid);
+  /// Reverts release_holds() and release_kept().
   void restore_holds(const std::vector<NodeName>& nodes);
 
  private:
+  [[nodiscard]] std::vector<NodeName> kept_nodes_for(const WorkloadUid& uid) const;
+
   Tables& tables_;
   Index& index_;
   const Attempts& attempts_;
   const Capacities& capacities_;
   Rows& rows_;
+  std::optional<std::int32_t> lowest_holder_;  ///< priority of a workload with a kept node; none = not known
 };
 
 }  // namespace qm::placement

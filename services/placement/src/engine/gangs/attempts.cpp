@@ -28,7 +28,7 @@ bool Attempts::awaits_nodes(const WorkloadUid& uid) const {
   if (workload == nullptr || ending_of({uid, workload->attempt}) == Ending::kOrdered) return false;
   if (workload->phase == WorkloadPhase::kFinished) return false;
   const Assignment* row = tables_.assignments.find({uid, workload->attempt});
-  return row == nullptr || !row->holds();
+  return row == nullptr || !row->holds() || !workload->unplaced.by_set.empty();
 }
 
 std::set<std::int32_t> Attempts::missing_ranks(const AttemptId& id, const Assignment& row, std::size_t set) const {

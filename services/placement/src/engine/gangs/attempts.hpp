@@ -24,7 +24,7 @@ class Attempts {
 
   /// Whether and how the attempt must end.
   [[nodiscard]] Ending ending_of(const AttemptId& id) const;
-  /// Whether the workload has not ended, and its attempt has no nodes.
+  /// Whether the workload has not ended, and its attempt, or some pods of it, have no nodes.
   [[nodiscard]] bool awaits_nodes(const WorkloadUid& uid) const;
   /// Whether any set has a missing rank.
   [[nodiscard]] bool has_missing(const AttemptId& id, const Assignment& row) const;

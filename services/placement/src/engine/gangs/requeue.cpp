@@ -47,13 +47,11 @@ bool Requeue::requeue_fitting(const std::set<WorkloadUid>& pending, std::int32_t
   for (const QueuePosition& entry : positions) {
     if (count == most) break;
     const PlacementRequest request = allocator_.request_for(entry.uid);
-    if (known_unschedulable.contains(request) &&
-        !index_.reservations.rows(HoldSource::kRepartition).contains(entry.uid))
-      continue;
-    // Capacity repartitioned for it is available to it with or without quota.
-    const auto hypothetical = index_.reservations.rows(HoldSource::kRepartition).contains(entry.uid)
-                                  ? reservations_.release_holds(entry.uid)
-                                  : std::vector<NodeName>();
+    // Capacity repartitioned or launched for it is available to it with or without quota.
+    const bool holds =
+        index_.reservations.rows(HoldSource::kRepartition).contains(entry.uid) || index_.kept_for.contains(entry.uid);
+    if (known_unschedulable.contains(request) && !holds) continue;
+    const auto hypothetical = holds ? reservations_.release_holds(entry.uid) : std::vector<NodeName>();
     const auto placed =
         allocator_.place(request, index_.free_capacity, index_.preference, &index_.lists, ResultDetail::kPlan);
     reservations_.restore_holds(hypothetical);

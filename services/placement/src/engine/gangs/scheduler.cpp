@@ -37,14 +37,18 @@ void Scheduler::place_pending() {
     }
     std::ranges::sort(positions, std::less<>());
     if (!positions.empty() || (first && all)) rows_.refresh_scores();
+    reservations_.begin_pass();
     std::map<PlacementRequest, std::string> known_unschedulable;  // free capacity only shrinks during this pass
     for (const QueuePosition& entry : positions) {
       if (!entry.grows) {
         decide(entry.uid, known_unschedulable);
-      } else if (elastic_.scale_up(entry.uid)) {
-        forget_ruled(known_unschedulable);
+        continue;
       }
+      const auto hypothetical = reservations_.release_kept(entry.uid);
+      if (elastic_.scale_up(entry.uid)) forget_ruled(known_unschedulable);
+      reservations_.restore_holds(hypothetical);
     }
+    reservations_.end_pass();
   }
   scratch_.requested.clear();
   scratch_.reservation_waiters.clear();

@@ -31,7 +31,7 @@ void Nodes::evaluate_node(const NodeName& name) {
     next.cordon_sent = !causes.empty();
     state_.send(CordonNode{name, causes});
   }
-  keep_for_launch(next);
+  keep_for_launch(name, next);
   if (next != *row) {
     rows_.index_kept(name, *row, false);
     rows_.index_kept(name, tables_.nodes.insert(name, next), true);
@@ -42,17 +42,33 @@ void Nodes::evaluate_node(const NodeName& name) {
   rows_.refresh_capacity(name);
 }
 
-// From when it is ready for the first time, until its workloads are placed or the time is over. A node that is not kept
-// any more is not kept again.
-void Nodes::keep_for_launch(Node& node) const {
-  if (node.kept_since == Instant{}) {
-    if (node.facts.launched_for.empty() || !node.facts.ready) return;
-    node.kept_since = scratch_.now;
-    node.kept = true;
-  }
+// Until its workloads have nodes or the time is over, which counts from when the autoscaler has initialized it: its GPUs
+// are registered then. A node that is not kept any more is not kept again.
+void Nodes::keep_for_launch(const NodeName& name, Node& node) const {
   const auto awaits = [this](const WorkloadUid& uid) { return attempts_.awaits_nodes(uid); };
-  node.kept = node.kept && scratch_.now < node.kept_since + options_.launch_hold &&
-              std::ranges::any_of(node.facts.launched_for, awaits);
+  if (!node.kept || std::ranges::none_of(node.facts.launched_for, awaits)) {
+    node.kept = false;
+    return;
+  }
+  const auto initialized = node.facts.labels.find(std::string(kInitializedLabel));
+  if (node.kept_since == Instant{} && initialized != node.facts.labels.end() && initialized->second == "true")
+    node.kept_since = scratch_.now;
+  if (node.kept_since == Instant{} || scratch_.now < node.kept_since + options_.launch_hold) return;
+  // A gang starts when its last node is there: it has as much time as that one.
+  Instant latest{};
+  for (const WorkloadUid& uid : node.facts.launched_for) {
+    const auto nodes = index_.kept_for.find(uid);
+    if (!awaits(uid) || nodes == index_.kept_for.end()) continue;
+    for (const NodeName& other : nodes->second) {
+      const Instant since = other == name ? Instant{} : tables_.nodes.find(other)->kept_since;
+      if (other != name) latest = std::max(latest, since == Instant{} ? scratch_.now : since);
+    }
+  }
+  if (latest + options_.launch_hold > scratch_.now) {
+    node.kept_since = latest;
+  } else {
+    node.kept = false;
+  }
 }
 
 void Nodes::remove_node(const NodeName& name) {

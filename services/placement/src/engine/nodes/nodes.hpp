@@ -38,7 +38,7 @@ class Nodes {
   void publish_status(const NodeName& name);
 
  private:
-  void keep_for_launch(Node& node) const;
+  void keep_for_launch(const NodeName& name, Node& node) const;
   void override_verdicts(const NodeName& name);
   void lose_members(const NodeName& name, const std::string& message, std::int64_t grace_s,
                     const Node* not_ready = nullptr);

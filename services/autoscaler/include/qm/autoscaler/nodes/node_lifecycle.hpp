@@ -54,7 +54,8 @@ class NodeLifecycle {
     std::vector<Condition> conditions;
     bool registers = false;               ///< its node still has the taint of an unregistered one
     Labels labels;                        ///< that its kubelet may not set; written once, as the node registers
-    std::string launched_for;             ///< uids of workloads whose pods are planned on it; as the node registers
+    bool starts = false;                  ///< its node is not initialized yet
+    std::string launched_for;             ///< while it starts: uids of workloads whose pods are planned on it
     bool initialized = false;             ///< its node gets the label
     std::optional<bool> disrupted_taint;  ///< if the node differs: whether it must have it
   };
@@ -76,8 +77,9 @@ class NodeLifecycle {
   const DomainClock& clock_;
   const Options options_;
   ConditionWriter status_;
-  std::set<ClaimName> labeled_;                   ///< claims whose node has the label of an initialized one
-  std::map<std::string, SteadyInstant> drained_;  ///< last pass over a node
+  std::set<ClaimName> labeled_;                    ///< claims whose node has the label of an initialized one
+  std::map<ClaimName, std::string> launched_for_;  ///< as written last
+  std::map<std::string, SteadyInstant> drained_;   ///< last pass over a node
   std::jthread thread_;
 };
 

@@ -39,6 +39,9 @@ inline constexpr std::string_view kCachePrefix = "cache.quartermaster.dev/";
 /// Labels of mig-manager: the requested layout, and the state of the last request.
 inline constexpr std::string_view kMigConfig = "nvidia.com/mig.config", kMigState = "nvidia.com/mig.config.state";
 
+/// Label of a node that the autoscaler, or Karpenter, has found ready for pods: its extended resources are registered.
+inline constexpr std::string_view kInitializedLabel = "karpenter.sh/initialized";
+
 /// A node as the API server reports it.
 struct NodeFacts {
   std::string provider_id, instance_type, zone, capacity_type, model;
@@ -75,8 +78,8 @@ struct Node {
   // Internal marks.
   Instant not_ready_since{};
   bool cordon_sent = false;  ///< an order to set spec.unschedulable was sent
-  Instant kept_since{};      ///< launched for workloads, and ready for the first time
-  bool kept = false;         ///< for the pods of these workloads
+  bool kept = false;         ///< for the pods of the workloads that it was launched for
+  Instant kept_since{};      ///< its time counts from then; zero = it is not initialized yet
   friend auto operator<=>(const Node&, const Node&) = default;
 };
 
