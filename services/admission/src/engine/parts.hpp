@@ -42,7 +42,7 @@ struct EngineParts {
   Nodes nodes{state, transitions};
   PodGroups groups{state, rows, transitions};
   JobUpdates jobs{state, rows, specs, transitions, activation, groups, scale_up};
-  Starts starts{state, transitions};
+  Starts starts{state, rows, transitions};
   PlacementAnswers answers{state, rows, transitions, starts};
   Requests requests{state, rows, transitions};
   Timers timers{state, rows, transitions, activation, proposals};

@@ -149,7 +149,7 @@ void explain_reserved(const EngineState& state, const Workload& w, Instant now, 
                     w.short_reason.empty() ? "no node fits" : w.short_reason,
                     promised ? fmt::format("; capacity is announced for {}", to_rfc3339(w.promised_until)) : ""),
         promised ? "" : "add nodes that fit its pods"));
-  } else if (w.answer == Answer::kReserved) {
+  } else if (w.answer == Answer::kReserved || w.answer == Answer::kBound) {
     causes.push_back(cause_of(
         "WaitingToStart",
         fmt::format("nodes are reserved; gangs start when fewer than {} pods of gangs that are not larger are unbound",

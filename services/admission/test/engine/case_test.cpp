@@ -31,6 +31,7 @@ class Runner {
       if (w[0] == "explain") return explain(w[1]);
       if (w[0] == "queue") return queue(w[1]);
       if (w[0] == "account") return account(w[1]);
+      if (w[0] == "wake") return wake();
       if (w[0] == "engine") return restart_engine(w);
       if (w[0] == "wait") {
         then += read_duration(w[1]);
@@ -47,7 +48,9 @@ class Runner {
     engine_.undo();
     engine_.check_laws();
     EXPECT_EQ(engine_.digest(), before) << "undo of: " << line;
-    const auto second = print(engine_.step(batch, now_));
+    auto output = engine_.step(batch, now_);
+    wake_at_ = output.wake_at;
+    const auto second = print(output);
     EXPECT_EQ(first, second) << "repeat of: " << line;
     EXPECT_EQ(engine_.digest(), after);
     engine_.check_laws();
@@ -56,6 +59,10 @@ class Runner {
   }
 
  private:
+  // "wake": when the engine wants to step without a command, after the last step.
+  Words wake() const {
+    return {wake_at_ ? fmt::format("after {} ms", (*wake_at_ - now_) / std::chrono::milliseconds(1)) : "never"};
+  }
   static std::string value_in(const Words& w, const std::string& key, const std::string& fallback) {
     for (const auto& word : w) {
       if (word.rfind(key + "=", 0) == 0) return word.substr(key.size() + 1);
@@ -498,6 +505,7 @@ class Runner {
 
   static constexpr Instant kBegin = Instant(std::chrono::seconds(1'700'000'000));
   Engine engine_;
+  std::optional<Instant> wake_at_;
   Instant now_ = kBegin;
   std::uint64_t sequence_ = 0;
   std::map<std::string, Instant> submitted_;

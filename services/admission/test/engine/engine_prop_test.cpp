@@ -303,6 +303,7 @@ void check_positions(const Engine& engine) {
 
 Options random_options() {
   Options options;
+  options.start_window = *inRange(0, 6);
   if (*inRange(0, 2) == 0) return options;
   auto& rule = options.wait_for_pods_ready.emplace();
   rule.timeout = std::chrono::seconds(*inRange(1, 40));

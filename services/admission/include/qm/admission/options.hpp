@@ -30,12 +30,11 @@ struct Options {
   std::size_t most_ended = 50000;                      ///< maximum of such rows; the oldest are removed first
   std::int64_t disruptions_per_hour = 100;             ///< workloads that proposals of placement may evict, per hour
   std::optional<PodsReady> wait_for_pods_ready;
-  /// A gang with nodes starts when fewer than this many pods of gangs that are not larger are being created and bound, so
-  /// that gangs become complete one after the other; 0 = at once.
+  /// A gang with nodes starts when fewer than this many pods of gangs that are not larger are unbound; 0 = at once. So
+  /// gangs become complete one after the other.
   std::int64_t start_window = 256;
   /// A gang of at least that many pods starts so much later, in case that smaller ones follow.
   Duration start_gather = std::chrono::milliseconds(500);
-  Duration start_limit = std::chrono::seconds(10);  ///< a gang whose pods are not bound counts for this time
   /// A placement service binds pods. Otherwise another scheduler binds all of them, and texts do not advise placement.
   bool places = true;
 };

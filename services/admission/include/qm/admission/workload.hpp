@@ -154,9 +154,10 @@ struct Workload {
   Instant saved{};              ///< when the checkpoint was reported: work since then is lost with the pods
   Instant min_runtime_until{};  ///< end of its minimum run time: no preemption before; zero = none, or over
 
-  Instant not_before{};     ///< end of back-off; zero = ready
-  Instant retry_at{};       ///< when an unanswered request or order is published again
-  Instant wait_deadline{};  ///< end of the wait for an announced or required event
+  Instant not_before{};      ///< end of back-off; zero = ready
+  Instant retry_at{};        ///< when an unanswered request or order is published again
+  Instant wait_deadline{};   ///< end of the wait for an announced or required event
+  Instant reserved_until{};  ///< end of the reservation of placement's last answer; zero = it has none
 
   bool cancelled = false;  ///< ends at the next release
   bool job_deleted = false;

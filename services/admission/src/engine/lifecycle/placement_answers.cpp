@@ -22,6 +22,7 @@ void PlacementAnswers::on(const PlacementUpdated& c) {
         const bool expired = c.expires != Instant{} && c.expires <= state_.now;
         rows_.update(c.uid, [&](Workload& row) {
           row.wait_deadline = Instant{};
+          row.reserved_until = c.expires;
           if (expired) row.answer = Answer::kNone;
         });
         if (!expired) starts_.on_reserved(c.uid);

@@ -1,18 +1,23 @@
 #include "lifecycle/starts.hpp"
 
+#include <algorithm>
+#include <limits>
+
 namespace qm::admission {
+
+Duration Starts::counts_for(std::int32_t pods) { return kLonger + pods * kLater; }
 
 bool Starts::is_large(const Workload& w) const { return w.running_pods() >= state_.options.start_window; }
 
 bool Starts::may_start(const Workload& w) const {
   const auto window = state_.options.start_window;
   const auto pods = w.running_pods();
-  if (window == 0 || pods <= 1) return true;
+  // The pods of a bound gang exist: an answer from before a restore.
+  if (window == 0 || pods <= 1 || w.answer == Answer::kBound) return true;
   if (is_large(w) && w.quota_reserved + state_.options.start_gather > state_.now) return false;
   std::int64_t unbound = 0;
   const auto& starting = state_.indexes.starting_gangs;
-  for (auto gang = starting.rbegin(); gang != starting.rend(); ++gang) {
-    if (gang->since + state_.options.start_limit <= state_.now) break;
+  for (auto gang = starting.rbegin(); gang != starting.rend() && gang->until > state_.now; ++gang) {
     if (gang->pods <= pods) unbound += gang->pods;
     if (unbound >= window) return false;
   }
@@ -20,29 +25,41 @@ bool Starts::may_start(const Workload& w) const {
 }
 
 std::optional<Instant> Starts::next() const {
-  if (state_.indexes.startable.empty()) return std::nullopt;
-  const Workload& first = state_.workload(state_.indexes.startable.begin()->second);
-  const Instant gathered = first.quota_reserved + state_.options.start_gather;
-  if (is_large(first) && gathered > state_.now) return gathered;
-  for (const StartingGang& gang : state_.indexes.starting_gangs) {
-    const Instant until = gang.since + state_.options.start_limit;
-    if (until > state_.now) return until;
+  std::optional<Instant> out;
+  const auto at = [&](Instant t) {
+    if (t > state_.now && (!out || t < *out)) out = t;
+  };
+  for (const auto& [turn, position, uid] : state_.indexes.startable) {
+    const Workload& w = state_.workload(uid);
+    if (is_large(w)) at(w.quota_reserved + state_.options.start_gather);
+    at(w.reserved_until);
   }
-  return std::nullopt;
+  if (state_.indexes.startable.empty()) return out;
+  for (const StartingGang& gang : state_.indexes.starting_gangs) at(gang.until);
+  return out;
 }
 
 void Starts::on_reserved(const WorkloadUid& uid) {
   const Workload& w = state_.workload(uid);
-  const bool alone = w.running_pods() <= 1 || state_.indexes.startable.size() <= 1;  // this one is in it
-  if (alone && may_start(w)) transitions_.admit(uid);
+  const bool alone = state_.indexes.startable.size() <= 1;  // this one is in it
+  if ((alone || w.running_pods() <= 1 || w.answer == Answer::kBound) && may_start(w)) transitions_.admit(uid);
 }
 
+// A gang that may not start does not delay smaller ones, until it has been due for kLongest.
 void Starts::start_in_turn() {
-  auto& startable = state_.indexes.startable;
-  while (!startable.empty()) {
-    const WorkloadUid uid = startable.begin()->second;
-    if (!may_start(state_.workload(uid))) return;
-    transitions_.admit(uid);
+  const auto startable = state_.indexes.startable;
+  std::int32_t smallest = std::numeric_limits<std::int32_t>::max();  // of the gangs that may not start
+  for (const auto& [turn, position, uid] : startable) {
+    const Workload& w = state_.workload(uid);
+    const auto pods = w.running_pods();
+    if (w.reserved_until != Instant{} && w.reserved_until <= state_.now) {
+      rows_.update(uid, [](Workload& row) { row.answer = Answer::kNone; });  // the request is published again in time
+    } else if (pods < smallest && may_start(w)) {
+      transitions_.admit(uid);
+    } else {
+      smallest = std::min(smallest, pods);
+      if (turn + kLongest <= state_.now) return;
+    }
   }
 }
 

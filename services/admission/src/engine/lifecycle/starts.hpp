@@ -1,6 +1,9 @@
 #pragma once
 #include "lifecycle/transitions.hpp"
 
+#include <cstdint>
+#include <optional>
+
 namespace qm::admission {
 
 /// Starts gangs that have nodes. A gang runs when its last pod is bound, and the Job controller creates the pods of all
@@ -11,14 +14,20 @@ namespace qm::admission {
 /// Gather   a gang of at least Options::start_window pods waits for Options::start_gather, in case that smaller ones follow:
 ///          the Job controller creates up to 500 of its pods at once, and all other requests wait for these.
 /// Order    that of their quota, where each pod counts as kLater. A large gang therefore yields to small ones that follow
-///          closely, and is not starved.
-/// Bounds   a gang whose pods are not bound counts for Options::start_limit: pods that cannot be created block no other.
-/// Cost     the gangs that are starting, for each gang that could start.
+///          closely; after kLongest in its turn it is the next one.
+/// Bounds   a gang whose pods are not bound counts for counts_for(): pods that are not created delay others for seconds.
+///          A gang does not start on a reservation that has expired.
+/// Cost     the gangs with nodes that are not started, times those that are starting.
 class Starts {
  public:
   static constexpr Duration kLater = std::chrono::milliseconds(10);
-  Starts(EngineState& state, Transitions& transitions) : state_(state), transitions_(transitions) {}
+  static constexpr Duration kLonger = std::chrono::seconds(2);
+  static constexpr Duration kLongest = std::chrono::seconds(10);
+  Starts(EngineState& state, WorkloadRows& rows, Transitions& transitions)
+      : state_(state), rows_(rows), transitions_(transitions) {}
 
+  /// For how long the pods of a gang count after its start: about what their creation and binds take.
+  [[nodiscard]] static Duration counts_for(std::int32_t pods);
   /// Placement has reserved nodes for the workload: it starts now, or in its turn.
   void on_reserved(const WorkloadUid& uid);
   /// Starts gangs in their turn.
@@ -31,6 +40,7 @@ class Starts {
   [[nodiscard]] bool may_start(const Workload& w) const;
 
   EngineState& state_;
+  WorkloadRows& rows_;
   Transitions& transitions_;
 };
 

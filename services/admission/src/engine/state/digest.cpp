@@ -140,8 +140,9 @@ void add_workload(Digest& d, const WorkloadUid& uid, const Workload& w) {
   for (const auto& [flavor_resource, amount] : w.usage) {
     d.add(flavor_resource.flavor.value()).add(flavor_resource.resource).add(amount);
   }
-  for (const Instant t : {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.retry_at, w.wait_deadline,
-                          w.promised_until, w.saved, w.min_runtime_until, w.pods_ready, w.pods_lost, w.requeued}) {
+  for (const Instant t :
+       {w.queued, w.quota_reserved, w.admitted, w.finished, w.not_before, w.retry_at, w.wait_deadline, w.reserved_until,
+        w.promised_until, w.saved, w.min_runtime_until, w.pods_ready, w.pods_lost, w.requeued}) {
     at(t);
   }
   if (w.eviction) {

@@ -24,9 +24,9 @@ Marks marks_of(const EngineState& state, const Workload& w) {
   if (w.gated && !w.spec.pods_expected && std::ranges::all_of(w.checks, answered)) out.gated = w.quota_reserved;
   const bool has_nodes = w.answer == Answer::kReserved || w.answer == Answer::kBound;
   if (w.phase == Phase::kQuotaReserved && !w.gated && has_nodes)
-    out.startable = w.quota_reserved + (w.running_pods() - 1) * Starts::kLater;
+    out.startable = Turn{w.quota_reserved + (w.running_pods() - 1) * Starts::kLater, w.quota_position, w.spec.uid};
   if (w.phase == Phase::kAdmitted && w.answer == Answer::kReserved && w.running_pods() > 1)
-    out.starts = StartingGang{w.admitted, w.spec.uid, w.running_pods()};
+    out.starts = StartingGang{w.admitted + Starts::counts_for(w.running_pods()), w.spec.uid, w.running_pods()};
   out.starting = state.options.wait_for_pods_ready && w.holds_quota() && !w.gated && w.pods_ready == Instant{};
   if (w.phase != Phase::kPending) return out;
   if (state.tables.budgets.size() > 0 && (w.ready() || !w.budget.empty())) {
@@ -60,8 +60,8 @@ void reindex(Indexes& in, const Workload& w, const Marks& from, const Marks& to)
     if (to.gated) in.gated.emplace(*to.gated, uid);
   }
   if (from.startable != to.startable) {
-    if (from.startable) in.startable.erase({*from.startable, uid});
-    if (to.startable) in.startable.emplace(*to.startable, uid);
+    if (from.startable) in.startable.erase(*from.startable);
+    if (to.startable) in.startable.insert(*to.startable);
   }
   if (from.starts != to.starts) {
     if (from.starts) in.starting_gangs.erase(*from.starts);

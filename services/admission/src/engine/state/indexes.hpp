@@ -54,11 +54,14 @@ struct ByWorkloadName {
 
 /// A gang that was started, and whose pods are not all bound.
 struct StartingGang {
-  Instant since{};
+  Instant until{};  ///< its pods count until then
   Uid uid;
   std::int32_t pods = 0;
   friend auto operator<=>(const StartingGang&, const StartingGang&) = default;
 };
+
+/// When it is a gang's turn to start, its position among those that got quota at once, and the gang.
+using Turn = std::tuple<Instant, std::uint16_t, Uid>;
 
 /// Derived from the tables and the time, and nothing else.
 struct Indexes {
@@ -70,7 +73,7 @@ struct Indexes {
   std::vector<QueueName> draining;       ///< queues that evict workloads beyond their quota
   std::set<std::pair<Instant, Uid>> timers;
   std::set<std::pair<Instant, Uid>> gated;          ///< all checks are Ready; in the order in which quota was reserved
-  std::set<std::pair<Instant, Uid>> startable;      ///< have nodes and are not started, in the order of their turns
+  std::set<Turn> startable;                         ///< have nodes and are not started, in the order of their turns
   std::set<StartingGang> starting_gangs;            ///< whose pods placement binds
   std::set<QueueOrder> scaling_up;                  ///< elastic Jobs that run and lack quota for some pods
   std::set<Uid> starting;                           ///< past the gate, and not all of their pods are ready
@@ -92,7 +95,8 @@ struct Marks {
   Shared<Usage> usage;
   std::optional<std::pair<Shared<QueueName>, QueueOrder>> waits;
   bool ready = false;
-  std::optional<Instant> gated, startable;
+  std::optional<Instant> gated;
+  std::optional<Turn> startable;
   std::optional<StartingGang> starts;
   std::optional<QueueOrder> grows;
   bool starting = false;

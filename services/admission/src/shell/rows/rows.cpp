@@ -70,6 +70,7 @@ state::WorkloadRow to_row(const Workload& w) {
   row.set_not_before_us(micros(w.not_before));
   row.set_ask_at_us(micros(w.retry_at));
   row.set_wait_deadline_us(micros(w.wait_deadline));
+  row.set_reserved_until_us(micros(w.reserved_until));
   row.set_cancelled(w.cancelled);
   row.set_cancel_reason(w.cancel_reason());
   row.set_job_deleted(w.job_deleted);
@@ -166,6 +167,7 @@ Workload from_row(const state::WorkloadRow& row) {
   w.not_before = from_micros(row.not_before_us());
   w.retry_at = from_micros(row.ask_at_us());
   w.wait_deadline = from_micros(row.wait_deadline_us());
+  w.reserved_until = from_micros(row.reserved_until_us());
   w.cancelled = row.cancelled();
   w.job_deleted = row.job_deleted();
   w.queue_is_direct = row.queue_is_direct();
