@@ -195,6 +195,13 @@ function(qm_library name)
   qm_tests(${name} DEPS qm::${name} ${arg_TEST_DEPS})
 endfunction()
 
+# A service, and a benchmark of one, allocates with jemalloc (docs/adr/0066). The sanitizers have an allocator of their own.
+function(qm_service_allocator target)
+  if(TARGET ${target} AND NOT QM_SANITIZE)
+    target_link_libraries(${target} PRIVATE PkgConfig::jemalloc)
+  endif()
+endfunction()
+
 # A shipped program; with REPLAY a program that replays recorded traces or cases, which is built with the tests.
 function(qm_program target)
   cmake_parse_arguments(arg "REPLAY" "" "SOURCES;DEPS" ${ARGN})
