@@ -93,8 +93,8 @@ TEST_F(ScaledClockTest, ZeroStopsTime) {
   EXPECT_TRUE(testing::wait_until([&] { return read->now() > stopped; }));
 }
 
-// A change of the rate is seen within a slice. At the rate of steady time programs look less often, so that they rest.
-TEST_F(ScaledClockTest, LooksLessOftenAtTheRateOfSteadyTime) {
+// A change of the rate is seen within a slice. At the rate of steady time programs read the clock less often.
+TEST_F(ScaledClockTest, IsReadLessOftenAtTheRateOfSteadyTime) {
   const auto write = writer(1);
   const auto read = reader();
   EXPECT_EQ(read->slice(), 250ms);

@@ -100,7 +100,7 @@ TEST(Policies, GradientDescentMinimizesFragmentation) {
 
 // Pods of four are frequent enough to count, and pods of a whole node are not. A second place for four devices is worth as
 // much as the first one, so that a pod of one device does not go to an empty node.
-TEST(Policies, AnEmptyNodeIsNotBrokenToKeepAHalf) {
+TEST(Policies, ADeviceOfAHalfFreeNodeIsTakenBeforeOneOfAnEmptyNode) {
   const PodClass one{1000, 0, 1, kDevice, kAnyModel}, four{4000, 0, 4, kDevice, kAnyModel},
       eight{8000, 0, 8, kDevice, kAnyModel};
   const NodeState empty = node({1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000});
@@ -110,7 +110,7 @@ TEST(Policies, AnEmptyNodeIsNotBrokenToKeepAHalf) {
   for (int i = 0; i < 4; ++i) half = with(half, one, 0);
   EXPECT_GE(policy->choose(half, one).score, policy->choose(empty, one).score);
   const NodeState five = with(with(with(empty, one, 0), one, 0), one, 0);
-  EXPECT_GT(policy->choose(five, one).score, policy->choose(half, one).score) << "its half stays";
+  EXPECT_GT(policy->choose(five, one).score, policy->choose(half, one).score) << "four devices are left for a pod of four";
 }
 
 TEST(Policies, AreKnownByName) {

@@ -86,7 +86,7 @@ class ScaledClock final : public DomainClock {
   ~ScaledClock() override;
   [[nodiscard]] Instant now() const override;
   [[nodiscard]] SteadyDuration until(Instant t) const override;
-  /// Longer at the rate of steady time: a suite that simulates only the fleet rests between its timers.
+  /// Longer at the rate of steady time, so that a suite of which only the fleet is simulated is idle between its timers.
   [[nodiscard]] SteadyDuration slice() const override { return factor() == 1.0 ? kSliceAtSteadyRate : kSlice; }
   static constexpr SteadyDuration kSliceAtSteadyRate = std::chrono::milliseconds(250);
   [[nodiscard]] double factor() const;
