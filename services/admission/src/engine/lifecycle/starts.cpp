@@ -45,7 +45,8 @@ void Starts::on_reserved(const WorkloadUid& uid) {
   if ((alone || w.running_pods() <= 1 || w.answer == Answer::kBound) && may_start(w)) transitions_.admit(uid);
 }
 
-// A gang that may not start does not delay smaller ones, until it has been due for kLongest.
+// A gang that may not start delays none that is smaller. It is considered before them, and what blocks it counts for a
+// limited time, so that it is not starved.
 void Starts::start_in_turn() {
   const auto startable = state_.indexes.startable;
   std::int32_t smallest = std::numeric_limits<std::int32_t>::max();  // of the gangs that may not start
@@ -58,7 +59,6 @@ void Starts::start_in_turn() {
       transitions_.admit(uid);
     } else {
       smallest = std::min(smallest, pods);
-      if (turn + kLongest <= state_.now) return;
     }
   }
 }

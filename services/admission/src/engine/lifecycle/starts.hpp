@@ -14,7 +14,7 @@ namespace qm::admission {
 /// Gather   a gang of at least Options::start_window pods waits for Options::start_gather, in case that smaller ones follow:
 ///          the Job controller creates up to 500 of its pods at once, and all other requests wait for these.
 /// Order    that of their quota, where each pod counts as kLater. A large gang therefore yields to small ones that follow
-///          closely; after kLongest in its turn it is the next one.
+///          closely.
 /// Bounds   a gang whose pods are not bound counts for counts_for(): pods that are not created delay others for seconds.
 ///          A gang does not start on a reservation that has expired.
 /// Cost     the gangs with nodes that are not started, times those that are starting.
@@ -22,7 +22,6 @@ class Starts {
  public:
   static constexpr Duration kLater = std::chrono::milliseconds(10);
   static constexpr Duration kLonger = std::chrono::seconds(2);
-  static constexpr Duration kLongest = std::chrono::seconds(10);
   Starts(EngineState& state, WorkloadRows& rows, Transitions& transitions)
       : state_(state), rows_(rows), transitions_(transitions) {}
 

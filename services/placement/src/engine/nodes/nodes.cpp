@@ -60,8 +60,9 @@ void Nodes::keep_for_launch(const NodeName& name, Node& node) const {
     const auto nodes = index_.kept_for.find(uid);
     if (!awaits(uid) || nodes == index_.kept_for.end()) continue;
     for (const NodeName& other : nodes->second) {
-      const Instant since = other == name ? Instant{} : tables_.nodes.find(other)->kept_since;
-      if (other != name) latest = std::max(latest, since == Instant{} ? scratch_.now : since);
+      if (other == name) continue;
+      const Instant since = tables_.nodes.find(other)->kept_since;
+      latest = std::max(latest, since == Instant{} ? scratch_.now : since);
     }
   }
   if (latest + options_.launch_hold > scratch_.now) {
