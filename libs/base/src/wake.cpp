@@ -2,9 +2,12 @@
 
 #include "qm/base/assert.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <cstring>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -23,6 +26,12 @@ void Wake::notify() const {
 bool Wake::take() const {
   std::uint64_t count = 0;
   return ::read(fd_, &count, sizeof count) == sizeof count;
+}
+
+void Wake::wait(SteadyDuration timeout) const {
+  pollfd entry{fd_, POLLIN, 0};
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
+  (void)::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(ms, 0, INT_MAX)));
 }
 
 }  // namespace qm

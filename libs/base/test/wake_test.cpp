@@ -25,6 +25,17 @@ TEST(Wake, IsReadableUntilItIsTaken) {
   EXPECT_FALSE(readable(wake, 0));
 }
 
+TEST(Wake, WaitsUntilItIsNotifiedOrTheTimeIsOver) {
+  const Wake wake;
+  wake.wait(std::chrono::milliseconds(1));
+  wake.wait(SteadyDuration(-1));
+  EXPECT_FALSE(wake.take());
+  std::thread other([&] { wake.notify(); });
+  wake.wait(std::chrono::hours(1));
+  other.join();
+  EXPECT_TRUE(wake.take());
+}
+
 TEST(Wake, EndsAWaitOfAnotherThread) {
   const Wake wake;
   std::thread other([&] { wake.notify(); });

@@ -38,7 +38,7 @@ constexpr SteadyDuration kBeatEvery = std::chrono::seconds(1);  ///< bounds the 
 constexpr SteadyDuration kBeatAlone = std::chrono::seconds(30);
 /// Reads without a notification, in case that one was lost.
 constexpr SteadyDuration kReadUnasked = std::chrono::seconds(30);
-constexpr SteadyDuration kReportEvery = std::chrono::seconds(1);
+constexpr SteadyDuration kReportEvery = std::chrono::seconds(5);
 
 struct Topic {
   std::int64_t id = 0;
@@ -261,14 +261,14 @@ class PgConsumer final : public Consumer {
     for (;; now = steady_clock::now()) {
       QM_TRY(keep_alive());
       if (unread_ || now >= next_read_ || timeout <= SteadyDuration(0)) {
-        if (now < gathers_until_ && timeout > SteadyDuration(0))
-          std::this_thread::sleep_until(std::min(gathers_until_, until));
+        if (!await_gather(std::min(gathers_until_, until), timeout)) return std::vector<Message>();
+        // The notifications of what this read returns, so that they cause no second one. A later commit has its own.
+        QM_TRY(session_->wait_notification(SteadyDuration::zero()));
         QM_ASSIGN(auto out, fetch(max));
-        // After messages there may be more.
-        unread_ = !out.empty() || seen_ != adopted_;
+        unread_ = full_ || seen_ != adopted_;
         now = steady_clock::now();
         next_read_ = now + kReadUnasked;
-        gathers_until_ = out.empty() || out.size() >= max ? now : now + options_.gather;
+        gathers_until_ = full_ || out.empty() ? now : now + options_.gather;
         if (!out.empty() || now >= until) return out;
         if (unread_) continue;
       }
@@ -277,6 +277,20 @@ class PgConsumer final : public Consumer {
       QM_ASSIGN(unread_, session_->wait_notification(std::max(SteadyDuration(0), next - now), options_.wake));
       if (options_.wake != nullptr && options_.wake->take()) return std::vector<Message>();
     }
+  }
+
+  /// Waits for the time of the next read; false if the wait was ended by Options::wake.
+  bool await_gather(steady_clock::time_point next, SteadyDuration timeout) {
+    if (timeout <= SteadyDuration(0)) return true;
+    for (auto now = steady_clock::now(); now < next; now = steady_clock::now()) {
+      if (options_.wake == nullptr) {
+        std::this_thread::sleep_until(next);
+      } else {
+        options_.wake->wait(next - now);
+        if (options_.wake->take()) return false;
+      }
+    }
+    return true;
   }
 
   /// Sends a heartbeat when it is due or the group changed, and adopts the group's generation.
@@ -433,6 +447,7 @@ class PgConsumer final : public Consumer {
                                                    .int8(static_cast<std::int64_t>(kPollBytes))));
     std::vector<Message> out;
     out.reserve(rows.size());
+    std::size_t bytes = 0;
     seen_ = rows.empty() ? -1 : rows.int8(0, 0);
     for (std::size_t i = 0; i < rows.size() && !rows.null(i, 1); ++i) {
       const auto& at = *order[static_cast<std::size_t>(rows.int8(i, 1))];
@@ -441,7 +456,9 @@ class PgConsumer final : public Consumer {
       QM_ASSERT(offset >= next, "offset {} of {}/{} comes after {}", offset, at.topic, at.partition, next);
       next = offset + 1;
       out.push_back({at, offset, rows.str(i, 3), rows.bytes(i, 4)});
+      bytes += out.back().value.size();
     }
+    full_ = out.size() >= max || bytes >= kPollBytes;
     return out;
   }
 
@@ -472,6 +489,7 @@ class PgConsumer final : public Consumer {
   std::int64_t seen_ = -1;    ///< generation of the group when last read; -1 = read again
   std::uint64_t turn_ = 0;
   bool alone_ = false;  ///< the group had no other member when its generation was adopted
+  bool full_ = false;   ///< the last read ended at a limit: more messages may follow
   bool unread_ = true;  ///< there may be messages, or another generation
   steady_clock::time_point next_beat_{}, next_read_{}, next_report_{}, gathers_until_{};
   std::map<TopicPartition, std::int64_t> positions_;

@@ -120,6 +120,15 @@ TEST_F(ConnectionTest, NotificationsWakeAndTimeOut) {
   EXPECT_TRUE(session_->wait_notification(20s).value());
 }
 
+TEST_F(ConnectionTest, ANotificationThatArrivesDuringAQueryIsKept) {
+  ASSERT_TRUE(session_->exec("listen test"));
+  ASSERT_TRUE(open()->exec("notify test"));
+  ASSERT_TRUE(session_->query("select 1"));
+  ASSERT_TRUE(session_->exec("select 1"));
+  EXPECT_TRUE(session_->wait_notification(20s).value());
+  EXPECT_FALSE(session_->wait_notification(0s).value()) << "it is taken once";
+}
+
 /// A wait that ends before its time is repeated at once, until the rest of the time is over.
 TEST_F(ConnectionTest, AWaitIsNotCutToWholeMilliseconds) {
   ASSERT_TRUE(session_->exec("listen test"));

@@ -1,4 +1,6 @@
 #pragma once
+#include "qm/base/time.hpp"
+
 namespace qm {
 
 /// Ends waits on descriptors early. descriptor() is readable from a call of notify() on, until take().
@@ -14,6 +16,8 @@ class Wake {
   void notify() const;
   /// Whether notify() was called since the last take().
   bool take() const;
+  /// Waits until notify() was called, at most this long. An interrupted wait ends early. Does not take it.
+  void wait(SteadyDuration timeout) const;
   [[nodiscard]] int descriptor() const { return fd_; }
 
  private:
