@@ -159,11 +159,10 @@ void Cluster::publish_pools(const std::stop_token& stop) {
     pool.lifecycle.security_groups = std::move(resources.security_groups);
   }
   auto in = pools_input(*pools);
-  if (published_pools_ == in.bytes && !published_pools_.empty()) return;
+  if (published_pools_ == in.bytes) return;
   published_pools_ = in.bytes;
   log::info("NodePools", {{"count", pools->size()}});
   submit_input(std::move(in), stop);
-  if (published_pools_.empty()) published_pools_ = "none";
 }
 
 void Cluster::publish_capacity_objects(const std::stop_token& stop) {

@@ -7,6 +7,7 @@
 #include "qm/config/typed.hpp"
 #include "qm/store/memory.hpp"
 #include "qm/testing/testing.hpp"
+#include "quartermaster/v1/journal.pb.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -179,6 +180,40 @@ TEST_F(NodeClassesOnTheFleet, ANodePoolIsUsedOnceItsClassIsReady) {
   ASSERT_TRUE(client_->remove(kNodeClasses, "", "gpu", {}));
   create("quartermaster");
   EXPECT_TRUE(qm::testing::wait_until([&] { return not_ready().empty(); })) << not_ready();
+  cluster.stop();
+  host.stop();
+}
+
+// A cluster without NodePools: that is reported once, not in each pass.
+TEST_F(NodeClassesOnTheFleet, NoNodePoolsAreOneInput) {
+  watch();
+  Executor executor(*client_, *aws_, Driver::kEc2, "east");
+  const auto disk = store::make_memory_disk();
+  service::Host host(host_options("east"), std::make_unique<Shell>(std::make_unique<Engine>(catalog_types()), Codec{}),
+                     store::open_memory(disk), *bus::make_bus("memory:classes"), clock_, &executor);
+  ASSERT_TRUE(host.open());
+  ASSERT_TRUE(Cluster::begin(host));
+  host.start();
+  Cluster cluster(*client_, host, clock_, {{}, {}, "east", watch_.get(), [] {}});
+  cluster.start();
+  const auto inputs = [&](const std::string& name, const std::string& part) {
+    int count = 0;
+    const auto rows = *store::open_memory(disk)->read_journal(0, 10'000);
+    for (const auto& row : rows) {
+      quartermaster::v1::JournalBatch batch;
+      EXPECT_TRUE(batch.ParseFromString(row.bytes));
+      for (const auto& in : batch.inputs()) count += in.name() == name && in.bytes().find(part) != std::string::npos;
+    }
+    return count;
+  };
+  // Each pass reports the pools before the nodes.
+  for (const char* name : {"n1", "n2", "n3"}) {
+    ASSERT_TRUE(
+        client_->create(kube::resources::kNodes, "", Json::object({{"metadata", Json::object({{"name", name}})}})));
+    EXPECT_TRUE(qm::testing::wait_until([&] { return inputs("node", name) + inputs("node.details", name) > 0; }))
+        << name;
+  }
+  EXPECT_EQ(inputs("pools", ""), 1);
   cluster.stop();
   host.stop();
 }

@@ -239,7 +239,8 @@ class Cluster {
   std::unique_ptr<ClaimWatch> claims_;
   std::unique_ptr<PodObserver> observer_;
   std::unique_ptr<HeldNodes> held_;
-  std::string published_owners_, published_pools_;
+  std::string published_owners_;
+  std::optional<std::string> published_pools_;
   std::optional<std::string> published_daemon_sets_;
   std::jthread thread_;
 };
