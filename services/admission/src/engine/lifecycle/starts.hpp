@@ -11,6 +11,8 @@ namespace qm::admission {
 ///
 /// Window   a gang starts when fewer than Options::start_window pods of gangs that are not larger are unbound. So a large
 ///          gang does not delay small ones. Single pods start at once.
+/// First    after a pause of kPause without a gang that was started and is bound, the window is kFirst pods: the first gang
+///          of a burst does not share the Job controller, and is complete soonest.
 /// Gather   a gang of at least Options::start_window pods waits for Options::start_gather, in case that smaller ones follow:
 ///          the Job controller creates up to 500 of its pods at once, and all other requests wait for these.
 /// Order    that of their quota, where each pod counts as kLater. A large gang therefore yields to small ones that follow
@@ -22,6 +24,8 @@ class Starts {
  public:
   static constexpr Duration kLater = std::chrono::milliseconds(10);
   static constexpr Duration kLonger = std::chrono::seconds(2);
+  static constexpr std::int64_t kFirst = 32;
+  static constexpr Duration kPause = std::chrono::seconds(10);
   Starts(EngineState& state, WorkloadRows& rows, Transitions& transitions)
       : state_(state), rows_(rows), transitions_(transitions) {}
 
@@ -36,6 +40,7 @@ class Starts {
 
  private:
   [[nodiscard]] bool is_large(const Workload& w) const;
+  [[nodiscard]] std::int64_t window() const;
   [[nodiscard]] bool may_start(const Workload& w) const;
 
   EngineState& state_;

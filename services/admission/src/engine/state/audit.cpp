@@ -77,6 +77,7 @@ void check_laws(const EngineState& state) {
   QM_ASSERT(fresh.ended == state.indexes.ended);
   QM_ASSERT(fresh.gated == state.indexes.gated);
   QM_ASSERT(fresh.startable == state.indexes.startable && fresh.starting_gangs == state.indexes.starting_gangs);
+  QM_ASSERT(fresh.bound_gangs == state.indexes.bound_gangs);
   QM_ASSERT(fresh.scaling_up == state.indexes.scaling_up);
   QM_ASSERT(fresh.starting == state.indexes.starting);
   QM_ASSERT(fresh.names == state.indexes.names, "the index of names differs from the rows");

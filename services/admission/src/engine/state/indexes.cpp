@@ -27,6 +27,7 @@ Marks marks_of(const EngineState& state, const Workload& w) {
     out.startable = Turn{w.quota_reserved + (w.running_pods() - 1) * Starts::kLater, w.quota_position, w.spec.uid};
   if (w.phase == Phase::kAdmitted && w.answer == Answer::kReserved && w.running_pods() > 1)
     out.starts = StartingGang{w.admitted + Starts::counts_for(w.running_pods()), w.spec.uid, w.running_pods()};
+  if (w.phase == Phase::kAdmitted && w.answer == Answer::kBound && w.running_pods() > 1) out.bound = w.admitted;
   out.starting = state.options.wait_for_pods_ready && w.holds_quota() && !w.gated && w.pods_ready == Instant{};
   if (w.phase != Phase::kPending) return out;
   if (state.tables.budgets.size() > 0 && (w.ready() || !w.budget.empty())) {
@@ -66,6 +67,10 @@ void reindex(Indexes& in, const Workload& w, const Marks& from, const Marks& to)
   if (from.starts != to.starts) {
     if (from.starts) in.starting_gangs.erase(*from.starts);
     if (to.starts) in.starting_gangs.insert(*to.starts);
+  }
+  if (from.bound != to.bound) {
+    if (from.bound) in.bound_gangs.erase({*from.bound, uid});
+    if (to.bound) in.bound_gangs.emplace(*to.bound, uid);
   }
   if (from.grows != to.grows) {
     if (from.grows) in.scaling_up.erase(*from.grows);

@@ -75,6 +75,7 @@ struct Indexes {
   std::set<std::pair<Instant, Uid>> gated;          ///< all checks are Ready; in the order in which quota was reserved
   std::set<Turn> startable;                         ///< have nodes and are not started, in the order of their turns
   std::set<StartingGang> starting_gangs;            ///< whose pods placement binds
+  std::set<std::pair<Instant, Uid>> bound_gangs;    ///< whose pods are all bound, by the time of their start
   std::set<QueueOrder> scaling_up;                  ///< elastic Jobs that run and lack quota for some pods
   std::set<Uid> starting;                           ///< past the gate, and not all of their pods are ready
   std::set<std::pair<Instant, Uid>> ended;          ///< and the job is gone; kept for `retention`
@@ -98,6 +99,7 @@ struct Marks {
   std::optional<Instant> gated;
   std::optional<Turn> startable;
   std::optional<StartingGang> starts;
+  std::optional<Instant> bound;
   std::optional<QueueOrder> grows;
   bool starting = false;
   BudgetRequests asks;
