@@ -63,6 +63,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.shard = settings.shard;
   options.consumes = {"qm.placement", "qm.capacity", "qm.cost"};
   options.produces = {qm::admission::kTopic};
+  options.urgency_of = &qm::admission::urgency_of;
   options.executor_threads = 8;  // a busy API server may take half a second to respond
   options.snapshot = qm::rpc::snapshot_over_grpc(settings.peers, qm::rpc::client_security(settings));
   options.last_state = qm::wire::last_state;

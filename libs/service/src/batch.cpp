@@ -107,6 +107,7 @@ Status Host::Impl::adopt(const store::Loaded& state) {
     counters.epoch = state.epoch;
   }
   wake_at = last_now;  // at its first step the engine returns its wake-up time
+  work_pending = true;
   feed.start_at(outbox_sequence);
   pool.clear();
   pool.add(state.open_intents);
@@ -142,11 +143,15 @@ bool Host::Impl::answer_reads() {
   return !todo.empty();
 }
 
-bool Host::Impl::pump() {
+bool Host::Impl::pump(bool due) {
   turned = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
                .count();
   const bool read = answer_reads();
   if (lost || !loaded) return read;
+  if (!due) {
+    const std::lock_guard lock(mutex);
+    if (!is_due()) return read;
+  }
   Batch batch;
   const bool writes = collect(batch);
   if (writes) decide(batch);
@@ -422,6 +427,7 @@ void Host::Impl::committed(Batch& batch) {
   retries = 0;
   last_now = batch.now;
   wake_at = batch.effects.wake_at;
+  work_pending = batch.effects.pending;
   journal_sequence = batch.commit.journal_sequence;
   rows_digest.apply(batch.commit.state);
   written = outbox_sequence += batch.commit.outbox.size();

@@ -5,6 +5,7 @@ namespace qm::service {
 void Feed::start_at(std::uint64_t sequence) {
   std::lock_guard lock(mutex_);
   events_.clear();
+  bytes_ = 0;
   oldest_ = newest_ = sequence;
 }
 
@@ -13,9 +14,11 @@ void Feed::push(std::vector<FeedEvent> events) {
   for (auto& event : events) {
     newest_ = event.sequence;
     for (const auto& [handle, fn] : followers_) fn(event);
+    bytes_ += event.payload.size();
     events_.push_back(std::move(event));
-    if (events_.size() > capacity_) {
+    while (events_.size() > most_ || (bytes_ > most_bytes_ && events_.size() > 1)) {
       oldest_ = events_.front().sequence;
+      bytes_ -= events_.front().payload.size();
       events_.pop_front();
     }
   }

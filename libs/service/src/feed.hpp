@@ -8,10 +8,11 @@
 
 namespace qm::service {
 
-/// The last events of this service in order of outbox sequence, for watches that resume.
+/// The last events of this service in order of outbox sequence, for watches that resume: at most a number of them, and
+/// at most a number of bytes of their payloads.
 class Feed {
  public:
-  Feed(std::size_t capacity) : capacity_(capacity) {}
+  Feed(std::size_t most, std::size_t most_bytes) : most_(most), most_bytes_(most_bytes) {}
   void start_at(std::uint64_t sequence);
   void push(std::vector<FeedEvent> events);
   Result<std::uint64_t> follow(std::uint64_t after, std::function<void(const FeedEvent&)> fn);
@@ -20,7 +21,7 @@ class Feed {
 
  private:
   mutable std::mutex mutex_;
-  std::size_t capacity_;
+  std::size_t most_, most_bytes_, bytes_ = 0;
   std::deque<FeedEvent> events_;
   std::uint64_t oldest_ = 0;  // all events after this sequence are stored
   std::uint64_t newest_ = 0;

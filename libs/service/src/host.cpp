@@ -19,7 +19,7 @@ constexpr SteadyDuration kAgain = std::chrono::milliseconds(100);
 /// Inputs whose share of the cost of a transaction is small: a batch does not wait for more.
 constexpr std::size_t kEnough = 64;
 /// While events follow one another, the rows that were sent are deleted together.
-constexpr SteadyDuration kClearEvery = std::chrono::milliseconds(250);
+constexpr SteadyDuration kClearEvery = std::chrono::milliseconds(500);
 }  // namespace
 
 Host::Host(HostOptions options, std::unique_ptr<Shell> shell, std::unique_ptr<store::Store> store,
@@ -90,20 +90,26 @@ void Host::Impl::wait_for_work(const std::stop_token& stop) {
                    [&] { return !reads.empty() || (!retries_soon && (!mailbox.empty() || (prove_lead && !lost))); });
 }
 
-void Host::Impl::gather(const std::stop_token& stop) {
-  if (!retry.empty()) return;
+bool Host::Impl::gather(const std::stop_token& stop) {
+  if (!retry.empty()) return true;
   std::unique_lock lock(mutex);
-  arrived.wait_until(lock, stop, pace.next(), [&] {
-    return !reads.empty() || mailbox.has_request() || mailbox.size() >= kEnough || mailbox.full() ||
-           (prove_lead && !lost);
-  });
+  if (arrived.wait_until(lock, stop, pace.next(), [&] { return is_due() || !reads.empty(); })) return is_due();
+  if (work_pending || mailbox.empty()) return true;
+  auto until = mailbox.since() + options.defer;
+  if (wake_at) until = std::min(until, std::chrono::steady_clock::now() + clock.until(*wake_at));
+  const auto due = [&] { return is_due() || !mailbox.deferred(); };
+  return !arrived.wait_until(lock, stop, until, [&] { return due() || !reads.empty(); }) || due();
+}
+
+bool Host::Impl::is_due() const {
+  return mailbox.has_request() || mailbox.size() >= kEnough || mailbox.full() || (prove_lead && !lost);
 }
 
 void Host::Impl::engine_loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    gather(stop);
+    const bool due = gather(stop);
     const auto before = journal_sequence;
-    const bool worked = pump();
+    const bool worked = pump(due);
     if (journal_sequence != before) pace.written(std::chrono::steady_clock::now());
     if (!worked) wait_for_work(stop);
   }
@@ -115,7 +121,7 @@ void Host::Impl::engine_loop(const std::stop_token& stop) {
       if (mailbox.empty() && reads.empty() && retry.empty()) break;
     }
     if (lost || std::chrono::steady_clock::now() > deadline) break;
-    if (!pump()) wait_for_work({});
+    if (!pump(true)) wait_for_work({});
   }
 }
 
@@ -304,7 +310,7 @@ Result<std::vector<store::OutboxRow>> Host::snapshot(const std::string& topic, c
 }
 
 bool Host::consume_once() { return impl_->consume_once(); }
-bool Host::pump() { return impl_->pump(); }
+bool Host::pump() { return impl_->pump(true); }
 bool Host::relay_once() { return impl_->relay_once(true); }
 bool Host::execute_once() { return impl_->pool.once(); }
 

@@ -30,7 +30,7 @@ struct Host::Impl {
         store(std::move(st)),
         bus(std::move(b)),
         clock(c),
-        feed(options.feed),
+        feed(options.feed, options.feed_bytes),
         pool(
             e, [this](const store::IntentRow& i, Outcome out) { report_outcome(i, std::move(out)); }, options.may_act) {
     counters.rollbacks = options.rollbacks;
@@ -99,6 +99,7 @@ struct Host::Impl {
   std::map<std::string, store::RequestRow> requests;
   std::deque<std::pair<Instant, std::string>> by_age;  // ids of `requests` by age
   std::optional<Instant> wake_at;
+  bool work_pending = true;  // Effects::pending of the last batch
   // Processed before the mailbox: a batch that is known not to be committed, or the parts of an oversized one. An
   // empty batch is the engine's own work alone.
   std::deque<std::vector<Pending>> retry;
@@ -155,7 +156,7 @@ struct Host::Impl {
   Status open(const std::function<bool()>& patient);
   Status adopt(const store::Loaded& state);
   void follow_term();
-  bool pump();
+  bool pump(bool due);  // false: answers reads; decides a batch only if one is due by now
   struct Batch;
   Instant time();  // of the next batch
   bool collect(Batch& batch);
@@ -235,8 +236,10 @@ struct Host::Impl {
 
   void engine_loop(const std::stop_token& stop);
   void wait_for_work(const std::stop_token& stop);
-  void gather(
-      const std::stop_token& stop);  // until the next batch may be written, unless it is large or a caller waits
+  // Waits until the next batch may be written, unless it is large or a caller waits; and while all of its inputs are
+  // deferred. False: only reads are due.
+  bool gather(const std::stop_token& stop);
+  [[nodiscard]] bool is_due() const;  // whatever the pace; with `mutex` held
 };
 
 /// All changes of one batch to the host, kept here until the commit is known.

@@ -70,10 +70,14 @@ class Mailbox {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// Whether a caller waits for its reply.
   [[nodiscard]] bool has_request() const { return requests_ > 0; }
+  /// Whether all inputs are of Urgency::kDeferred.
+  [[nodiscard]] bool deferred() const { return urgent_ == 0; }
+  /// The arrival of the oldest input that is or was here since the mailbox was empty.
+  [[nodiscard]] SteadyInstant since() const { return since_; }
   /// Exceeds the bound unless the owner checks full() before.
   void push(Pending input) {
-    bytes_ += input.input.bytes.size();
-    if (input.input.source == Source::kRequest) ++requests_;
+    if (inputs_.empty()) since_ = std::chrono::steady_clock::now();
+    count(input.input, 1);
     inputs_.push_back(std::move(input));
   }
   /// Removes the first ones, at most this number and this many bytes, at least one.
@@ -83,15 +87,21 @@ class Mailbox {
       bytes += inputs_.front().input.bytes.size();
       out.push_back(std::move(inputs_.front()));
       inputs_.pop_front();
-      bytes_ -= out.back().input.bytes.size();
-      if (out.back().input.source == Source::kRequest) --requests_;
+      count(out.back().input, -1);
     }
     return out;
   }
   std::vector<Pending> take_all() { return take(inputs_.size(), most_bytes_ + bytes_); }
 
  private:
-  std::size_t most_, most_bytes_, bytes_ = 0, requests_ = 0;
+  void count(const Input& input, std::ptrdiff_t by) {
+    bytes_ += static_cast<std::size_t>(by) * input.bytes.size();
+    if (input.source == Source::kRequest) requests_ += static_cast<std::size_t>(by);
+    if (input.urgency == Urgency::kNow) urgent_ += static_cast<std::size_t>(by);
+  }
+
+  std::size_t most_, most_bytes_, bytes_ = 0, requests_ = 0, urgent_ = 0;
+  SteadyInstant since_{};
   std::deque<Pending> inputs_;
 };
 

@@ -23,6 +23,8 @@ constexpr std::uint64_t kPollsPerCheck = 10;
 /// Of one poll. A poll ends early when the reader is to stop; a paused topic is looked at after it.
 constexpr SteadyDuration kPollTime = std::chrono::seconds(1), kWhilePaused = std::chrono::milliseconds(100);
 constexpr auto kCheckTimeout = std::chrono::milliseconds(500);
+/// While messages arrive, the lag is read this often: it takes a request to the carrier.
+constexpr auto kLagLook = std::chrono::seconds(2);
 
 /// Whether the position `next` includes everything applied at `before`, and more.
 bool continues(const store::HistoryPosition& before, const store::HistoryPosition& next) {
@@ -165,6 +167,7 @@ void Host::Impl::report_outcome(const store::IntentRow& intent, Outcome outcome)
   p.input.id = intent.id;
   p.input.key = intent.key;
   p.input.bytes = std::move(outcome.bytes);
+  if (options.urgency_of != nullptr) p.input.urgency = options.urgency_of(p.input);
   std::vector<Pending> one;
   one.push_back(std::move(p));
   put(std::move(one));
@@ -181,6 +184,7 @@ Pending Host::Impl::pending_of(const std::string& topic, quartermaster::v1::Enve
   p.input.tombstone = e.tombstone();
   p.input.trace_parent = trace_of(e);
   p.input.bytes = std::move(*e.mutable_payload());
+  if (options.urgency_of != nullptr) p.input.urgency = options.urgency_of(p.input);
   return p;
 }
 
@@ -411,13 +415,12 @@ bool Host::Impl::consume_once() {
 }
 
 bool Host::Impl::look_at_lag(bool any) {
-  // Reading the lag requires a request to the carrier: under continuous load it may be half a second old, and at rest
-  // it changes rarely.
+  // At rest the lag changes rarely.
   const auto now = std::chrono::steady_clock::now();
   const std::uint64_t moves = cursor_moves;
   const bool look = any ? now >= next_lag : moves != reported_moves || !unverified.empty() || now >= next_idle_lag;
   if (look) {
-    next_lag = now + std::chrono::milliseconds(500);
+    next_lag = now + kLagLook;
     next_idle_lag = now + options.bus_look;
     reported_moves = moves;
   }

@@ -402,6 +402,21 @@ TEST(Host, WatchesResumeByVersionOrHaveToListAgain) {
   EXPECT_EQ(gone.error().code, Code::kOutOfRange);
 }
 
+TEST(Host, TheEventsForWatchesAreLimitedByTheirBytes) {
+  World w("feed-bytes");
+  w.boot({.feed_bytes = 3});
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(w.add("a=1", "r" + std::to_string(i)));
+  w.settle();
+  EXPECT_FALSE(w.host->follow(0, [](const FeedEvent&) {})) << "the first of four bytes";
+  const auto handle = w.host->follow(1, [](const FeedEvent&) {});
+  ASSERT_TRUE(handle);
+  w.host->unfollow(*handle);
+  ASSERT_TRUE(w.add("a=1 pad=9", "r4"));  // longer than the limit: it alone is kept
+  w.settle();
+  EXPECT_FALSE(w.host->follow(3, [](const FeedEvent&) {}));
+  EXPECT_TRUE(w.host->follow(4, [](const FeedEvent&) {}));
+}
+
 TEST(Host, ReplayOfTheJournalGivesTheSameDigests) {
   World w("replay");
   w.boot();

@@ -115,6 +115,91 @@ TEST(Pace, RowsThatWereSentAreDeleted) {
   EXPECT_EQ(left(), 0U);
 }
 
+TEST(Pace, AReadDoesNotEndTheWait) {
+  Busy w("pace-read");
+  const auto before = w.host->counters().batches;
+  w.observe(1);
+  for (int i = 0; i < 3; ++i) w.host->read([](const Shell&) {});
+  EXPECT_EQ(w.host->counters().batches, before);
+  EXPECT_EQ(w.host->counters().mailbox, 1U);
+}
+
+/// A host with threads, and with an engine in which work is pending, or none. An input that is deferred waits for an
+/// hour.
+struct Deferring : World {
+  explicit Deferring(const std::string& name, bool pending, HostOptions options = {}) : World(name) {
+    options.gather = 0s;
+    if (options.defer == HostOptions().defer) options.defer = 1h;
+    boot(options);
+    sums->pending = pending;
+    host->start();
+    EXPECT_TRUE(testing::wait_until([&] { return host->counters().batches == 1; })) << "of the first timer";
+  }
+  ~Deferring() { host->stop(); }
+
+  void observe(Urgency urgency) {
+    Input in;
+    in.source = Source::kWatch;
+    in.name = "seen";
+    in.bytes = "a=1";
+    in.urgency = urgency;
+    EXPECT_TRUE(host->submit(std::move(in)));
+  }
+};
+
+TEST(Urgency, ADeferredInputSharesTheBatchOfTheNextOneThatIsNot) {
+  Deferring w("defer-share", false);
+  for (int i = 0; i < 3; ++i) w.observe(Urgency::kDeferred);
+  w.host->read([](const Shell&) {});
+  w.host->read([](const Shell&) {});
+  EXPECT_EQ(w.host->counters().mailbox, 3U) << "nothing waits for them, and a read does not either";
+  w.observe(Urgency::kNow);
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().inputs == 5; }));
+  EXPECT_EQ(w.host->counters().batches, 2U);
+}
+
+TEST(Urgency, WhileWorkIsPendingNothingIsDeferred) {
+  Deferring w("defer-pending", true);
+  w.observe(Urgency::kDeferred);
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().batches == 2; }));
+}
+
+TEST(Urgency, ADeferredInputWaitsForALimitedTime) {
+  HostOptions options;
+  options.defer = 1ms;
+  Deferring w("defer-limit", false, options);
+  w.observe(Urgency::kDeferred);
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().batches == 2; }));
+}
+
+TEST(Urgency, ManyDeferredInputsDoNotWait) {
+  Deferring w("defer-many", false);
+  for (int i = 0; i < 64; ++i) w.observe(Urgency::kDeferred);
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().inputs == 65; }));
+  EXPECT_EQ(w.host->counters().batches, 2U);
+}
+
+TEST(Urgency, OutcomesAndMessagesHaveTheirsByTheOptions) {
+  HostOptions options;
+  options.consumes = {"qm.in"};
+  options.urgency_of = [](const Input& in) {
+    return in.source == Source::kOutcome || in.bytes == "a=2" ? Urgency::kDeferred : Urgency::kNow;
+  };
+  Deferring w("defer-options", false, options);
+  ASSERT_TRUE(w.add("b=5", "r1"));  // it has an intent
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().mailbox == 1; })) << "its outcome";
+  const auto send = [&](const char* bytes, std::uint64_t version) {
+    const bus::Record record{"qm.in", "k", envelope("k", version, bytes)};
+    EXPECT_TRUE((*w.bus->producer("other"))->publish({&record, 1}, 10s));
+  };
+  send("a=2", 1);
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().mailbox == 2; }));
+  EXPECT_EQ(w.host->counters().batches, 2U);
+  send("a=3", 2);
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().inputs == 5; }));
+  EXPECT_EQ(w.host->counters().batches, 3U);
+}
+
 TEST(Pace, AStoppedHostDecidesWhatItAccepted) {
   Busy w("pace-stop");
   const auto before = w.host->counters().inputs;

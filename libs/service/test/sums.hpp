@@ -66,6 +66,7 @@ class Sums final : public Shell {
       out.state.push_back({"sum", key, sum == nullptr ? std::nullopt : std::optional(std::to_string(*sum))});
     });
     out.wake_at = wake_at;
+    out.pending = pending;
   }
   void undo() override { table_.rollback(); }
   void commit() override { table_.commit(); }
@@ -94,6 +95,7 @@ class Sums final : public Shell {
   std::size_t timer_pad = 0;
   std::string own_key;  ///< counts the timers, if set
   std::optional<Instant> wake_at;
+  bool pending = true;  ///< of the next steps
   int timers = 0;
   mutable std::vector<std::size_t> turns;  ///< number of objects read in each turn of a dump
 

@@ -41,6 +41,13 @@ std::optional<Instant> wake_at(const EngineState& state) {
   return out;
 }
 
+/// Whether the end of a workload, or that of the binds of a gang, may help another one.
+bool is_pending(const Indexes& indexes) {
+  return !indexes.startable.empty() || !indexes.starting_gangs.empty() || !indexes.gated.empty() ||
+         !indexes.scaling_up.empty() ||
+         std::ranges::any_of(indexes.waiting, [](const auto& line) { return !line.second.all.empty(); });
+}
+
 }  // namespace
 
 Engine::Engine(Options options) : parts_(std::make_unique<EngineParts>(std::move(options))) {}
@@ -84,6 +91,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   step.out.wake_at = wake_at(state);
   if (const auto next = parts.starts.next(); next && (!step.out.wake_at || *next < *step.out.wake_at))
     step.out.wake_at = next;
+  step.out.pending = is_pending(state.indexes);
   return std::move(step.out);
 }
 

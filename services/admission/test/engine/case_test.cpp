@@ -54,6 +54,11 @@ class Runner {
     EXPECT_EQ(first, second) << "repeat of: " << line;
     EXPECT_EQ(engine_.digest(), after);
     engine_.check_laws();
+    const auto& rows = engine_.tables().workloads;
+    const auto ended = [](const auto& row) { return row.second.ended(); };
+    const auto pends = [](const auto& row) { return row.second.phase == Phase::kPending; };
+    EXPECT_TRUE(output.pending || std::ranges::none_of(rows, pends)) << "after: " << line;
+    EXPECT_TRUE(!output.pending || !std::ranges::all_of(rows, ended)) << "after: " << line;
     engine_.commit();
     return second;
   }

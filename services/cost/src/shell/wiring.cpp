@@ -12,7 +12,7 @@ service::HostOptions host_options(const std::string& shard) {
   options.service = "cost";
   options.shard = shard;
   options.consumes = {"qm.placement", "qm.node", "qm.capacity"};
-  options.gather = std::chrono::milliseconds(250);  // nothing waits for one entry of the ledger
+  options.gather = std::chrono::milliseconds(500);  // nothing waits for one entry of the ledger
   options.produces = {"qm.cost"};
   return options;
 }

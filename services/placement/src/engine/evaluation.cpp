@@ -41,6 +41,8 @@ constexpr Evaluation::Phase Evaluation::kPhases[] = {
 void Evaluation::run() {
   for (const Phase& phase : kPhases) (this->*phase.run)();
   scratch_.out.wake_at = next_timer();
+  const State& state = parts_.state;
+  scratch_.out.pending = !state.synced() || !state.index.short_of.empty() || !state.index.unplaced.empty();
 }
 
 void Evaluation::report_foreign_pods() {

@@ -415,6 +415,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
   }
   for (const Reply& reply : output.replies) effects.answers.push_back({origin[reply.command], answer_of(reply)});
   effects.wake_at = output.wake_at;
+  effects.pending = output.pending;
   log_foreign(output.notes.foreign);
   if (!meters_) return;
   const StepStats& notes = output.notes;

@@ -101,7 +101,7 @@ void Solo::pass_on(Json pod, const Place* place) {
   }
   pod.set("metadata").erase("managedFields");
   pod.set(kHint, std::move(hint));
-  send_("pod", pod.dump());
+  send_("pod", pod.dump(), urgency_of_pod(pod));
 }
 
 void Solo::see(Json pod, bool deleted) {
@@ -114,7 +114,7 @@ void Solo::see(Json pod, bool deleted) {
       it = it->second.waiting.empty() ? gangs_.erase(it) : std::next(it);
     }
     pod.set("deleted", true);
-    send_("pod", pod.dump());
+    send_("pod", pod.dump(), urgency_of_pod(pod));
     leave(uid);
     places_.erase(uid);
     return;
@@ -162,9 +162,7 @@ void Solo::offer(Json pod) {
   for (auto& [key, waiting] : gang.waiting) pods.push_back(std::move(waiting));
   gangs_.erase(ns + "/" + group);
   std::sort(pods.begin(), pods.end(), [](const Json& a, const Json& b) {
-    const auto rank = [](const Json& p) {
-      return std::tuple(kube::created_of(p), kube::name_of(p), kube::uid_of(p));
-    };
+    const auto rank = [](const Json& p) { return std::tuple(kube::created_of(p), kube::name_of(p), kube::uid_of(p)); };
     return rank(a) < rank(b);
   });
   const auto first = kube::uid_of(pods.front());
@@ -190,9 +188,10 @@ void Solo::start(const std::string& uid, const std::string& name, const std::str
     places_[pod_uid] = place;
     pass_on(std::move(pod), &place);
   }
-  send_("solo",
-        Json::object({{"uid", uid}, {"namespace", ns}, {"name", name}, {"kind", kind}, {"pods", std::move(list)}})
-            .dump());
+  send_(
+      "solo",
+      Json::object({{"uid", uid}, {"namespace", ns}, {"name", name}, {"kind", kind}, {"pods", std::move(list)}}).dump(),
+      service::Urgency::kNow);
 }
 
 void Solo::leave(const std::string& pod_uid) {
@@ -202,7 +201,7 @@ void Solo::leave(const std::string& pod_uid) {
   const auto alive = alive_.find(owner);
   if (alive == alive_.end() || alive->second.erase(pod_uid) == 0 || !alive->second.empty()) return;
   alive_.erase(alive);
-  send_("solo", Json::object({{"uid", owner}, {"ended", true}}).dump());
+  send_("solo", Json::object({{"uid", owner}, {"ended", true}}).dump(), service::Urgency::kDeferred);
 }
 
 void Solo::see_group(const Json& group, bool deleted) {

@@ -35,7 +35,7 @@ inline constexpr const char* kHint = "quartermaster";
 /// Threads  any; one lock.
 class Solo {
  public:
-  using Send = std::function<void(const std::string& name, std::string bytes)>;
+  using Send = std::function<void(const std::string& name, std::string bytes, service::Urgency urgency)>;
   Solo(service::Host& host, const kube::Ownership* quota, const kube::Ownership* binding, Send send);
   /// Reads existing placements, so that a restart changes nothing. Must be called before the first pod.
   void restore();

@@ -28,7 +28,8 @@ class Feed {
     } else {
       present_.insert(key_(object));
     }
-    submit(name_, out.dump());
+    // A node matters to workloads that are pending; a volume, to pods that are not bound.
+    submit(name_, out.dump(), name_ == "node" ? service::Urgency::kDeferred : service::Urgency::kNow);
   }
   /// Records whether the pod exists, for the list of existing objects; `Solo` submits the pod itself.
   void note(const Json& object, bool deleted) {
@@ -52,8 +53,9 @@ class Feed {
   }
 
   /// No observed object may be lost: while the mailbox is full, the watch blocks.
-  void submit(const std::string& name, std::string bytes) {
+  void submit(const std::string& name, std::string bytes, service::Urgency urgency = service::Urgency::kNow) {
     service::Input input;
+    input.urgency = urgency;
     input.source = service::Source::kWatch;
     input.name = name;
     input.bytes = std::move(bytes);
@@ -105,7 +107,9 @@ struct Watcher::Impl {
         classes(host, "class", [](const Json& made_by) { return storage_key("class", made_by); }),
         limits(host, "limits", [](const Json& csi_node) { return storage_key("limits", csi_node); }),
         solo(host, options.quota, options.binding,
-             [this](const std::string& name, std::string bytes) { pods.submit(name, std::move(bytes)); }),
+             [this](const std::string& name, std::string bytes, service::Urgency urgency) {
+               pods.submit(name, std::move(bytes), urgency);
+             }),
         alone(options.quota != nullptr),
         node_informer(client, kube::resources::kNodes, {}, callbacks(nodes)),
         pod_informer(client, kube::resources::kPods, {},

@@ -9,6 +9,7 @@ service::HostOptions host_options(const std::string& shard) {
   options.shard = shard;
   options.consumes = {"qm.workload", "qm.gpu", "qm.capacity"};
   options.produces = {"qm.placement", "qm.node"};
+  options.urgency_of = &urgency_of;
   options.executor_threads = 16;  // a busy API server responds in half a second
   return options;
 }

@@ -353,6 +353,11 @@ TEST(Laws, HoldInGeneratedHistories) {
       observer.observe(output);
       held += observer.held();
       RC_ASSERT(!output.wake_at || *output.wake_at > script.now());
+      const auto& tables = script.engine().tables();
+      const bool is_short =
+          std::ranges::any_of(tables.workloads, [](const auto& row) { return row.second.short_since != Instant{}; });
+      RC_ASSERT(output.pending || (!is_short && script.engine().synced()));
+      RC_ASSERT(!output.pending || tables.workloads.size() > 0 || !script.engine().synced());
     });
   }));
   EXPECT_GT(held, 100U) << "the generated histories hardly reserve anything";

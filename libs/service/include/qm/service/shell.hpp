@@ -24,6 +24,12 @@ enum class Source : std::uint8_t {
   kTimer,    ///< no bytes: wake_at is reached
 };
 
+/// How soon an input is decided. No decision depends on it, so it is not in the journal.
+enum class Urgency : std::uint8_t {
+  kNow,       ///< new work, or what such work waits for
+  kDeferred,  ///< a status, or resources that become free: while nothing is pending, inputs that follow share its batch
+};
+
 /// One input, stored unchanged in the journal: a replay needs nothing else.
 struct Input {
   Source source = Source::kTimer;
@@ -38,6 +44,7 @@ struct Input {
   std::string caller = {};  ///< the caller; empty = not audited
   std::string roles = {};   ///< the roles of the caller
   std::string object = {};  ///< the object, as named in the request
+  Urgency urgency = Urgency::kNow;
 };
 
 /// The input with each U+0000 in its JSON document replaced by U+FFFD; nullopt if it has none. An annotation of a
@@ -66,6 +73,7 @@ struct Effects {
   std::vector<store::AppendRow> appends;
   std::vector<Answer> answers;
   std::optional<Instant> wake_at;  ///< next timer, absolute; none = no timer
+  bool pending = true;             ///< work is pending that any input may help: none is deferred
 };
 
 /// The interface of a service to the host: its engine with a codec and a repository. EngineShell implements it for

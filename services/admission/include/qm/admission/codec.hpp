@@ -35,6 +35,10 @@ class Codec {
   bool external_scheduler_ = false;
 };
 
+/// Messages of the bus and outcomes that no workload waits for while none is pending: assignments that are bound or
+/// released, capacity, spending, and the results of writes. Any thread; parses an assignment.
+[[nodiscard]] service::Urgency urgency_of(const service::Input& input);
+
 using AdmissionShell = service::EngineShell<Engine, Codec>;
 
 /// Engine::awaits of the engine in this host. Any thread.

@@ -206,6 +206,7 @@ struct Output {
   std::vector<Intent> intents;
   std::vector<Reply> replies;
   std::optional<Instant> wake_at;
+  bool pending = true;  ///< workloads are pending, or gangs wait for their turn to start
 };
 
 }  // namespace qm::admission

@@ -36,7 +36,8 @@ struct WatchOptions {
 class Mailbox {
  public:
   explicit Mailbox(service::Host& host) : host_(host) {}
-  void send(std::string name, std::string bytes, const std::string& key = {}, std::string trace_parent = {});
+  void send(std::string name, std::string bytes, const std::string& key = {}, std::string trace_parent = {},
+            service::Urgency urgency = service::Urgency::kNow);
   void stop() { stopping_ = true; }
   [[nodiscard]] service::Host& host() { return host_; }
 

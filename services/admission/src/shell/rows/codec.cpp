@@ -408,6 +408,7 @@ void Codec::encode(const Engine& engine, const Output& output, std::span<const s
     effects.answers.push_back({origin[reply.command], std::move(bytes)});
   }
   effects.wake_at = output.wake_at;
+  effects.pending = output.pending;
 }
 
 Status Codec::load(Engine& engine, std::span<const store::StateRow> rows) const {

@@ -12,8 +12,10 @@
 
 namespace qm::admission {
 
-void Mailbox::send(std::string name, std::string bytes, const std::string& key, std::string trace_parent) {
+void Mailbox::send(std::string name, std::string bytes, const std::string& key, std::string trace_parent,
+                   service::Urgency urgency) {
   service::Input input;
+  input.urgency = urgency;
   input.source = service::Source::kWatch;
   input.name = std::move(name);
   input.bytes = std::move(bytes);
@@ -141,7 +143,8 @@ void JobWatch::changed(const Json& job, bool deleted) {
   left_.erase(uid);
   if (options_.observed != nullptr) options_.observed->erase(uid);
   if (known_.erase(uid) == 0) return;
-  mailbox_.send("job", Json::object({{"deleted", true}, {"metadata", Json::object({{"uid", uid}})}}).dump(), uid);
+  mailbox_.send("job", Json::object({{"deleted", true}, {"metadata", Json::object({{"uid", uid}})}}).dump(), uid, {},
+                service::Urgency::kDeferred);
 }
 
 void JobWatch::offer(const Json& job) {
@@ -174,7 +177,8 @@ void JobWatch::offer(const Json& job) {
   it->second = std::move(print);
   if (external_scheduler(options_, ns, scheduler_of(job, kind_))) slim.set(kExternalScheduler, true);
   slim.set(kSpecPrint, static_cast<std::int64_t>(spec_print(job, kind_)));
-  mailbox_.send("job", slim.dump(), uid, trace_of(job));
+  // An update is a status, or the end of the job: it matters to workloads that are pending.
+  mailbox_.send("job", slim.dump(), uid, trace_of(job), fresh ? service::Urgency::kNow : service::Urgency::kDeferred);
 }
 
 void JobWatch::offer_left() {

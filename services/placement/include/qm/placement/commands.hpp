@@ -231,6 +231,7 @@ struct Output {
   std::vector<Intent> intents;
   std::vector<Reply> replies;
   std::optional<Instant> wake_at;
+  bool pending = true;  ///< pods that request nodes have none
   StepStats notes;
 };
 

@@ -132,6 +132,10 @@ class Watcher {
 /// The input that reports a start of the watches. It must be submitted before the host is started.
 [[nodiscard]] service::Input watch_started();
 
+/// Inputs that no workload waits for while all have nodes: ends of workloads, and results of writes; of a watch also
+/// nodes, and pods that are bound. Any thread; parses an event of a workload.
+[[nodiscard]] service::Urgency urgency_of(const service::Input& input);
+[[nodiscard]] service::Urgency urgency_of_pod(const Json& pod);
 [[nodiscard]] service::HostOptions host_options(const std::string& shard);
 
 /// Sets the qm_placement_* gauges before each scrape. Registry and host must outlive each other's use.
