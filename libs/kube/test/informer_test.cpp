@@ -20,6 +20,10 @@ class Recorder {
       : client_({api.origin()}),
         informer_(client_, resources::kPods, "ns",
                   {[this](const Json& object, bool deleted) {
+                     if (deleted) {
+                       const std::scoped_lock lock(mutex_);
+                       gone_ = object;
+                     }
                      note((deleted ? "-" : "+") + name_of(object) + "@" + resource_version_of(object));
                    },
                    [this] { note("synced"); }}) {
@@ -33,6 +37,11 @@ class Recorder {
     EXPECT_EQ(record(), want);
   }
   Informer& informer() { return informer_; }
+  /// The object that was reported as deleted last.
+  Json gone() {
+    const std::scoped_lock lock(mutex_);
+    return gone_;
+  }
 
  private:
   void note(std::string text) {
@@ -47,6 +56,7 @@ class Recorder {
   Client client_;
   std::mutex mutex_;
   std::vector<std::string> record_;
+  Json gone_;
   Informer informer_;
 };
 
@@ -96,6 +106,22 @@ TEST(Informer, AfterExpiryItListsAgainAndReportsWhatVanished) {
   recorder.expect({"+a@1", "+b@2", "+c@3", "synced", "-b@2", "+c@9", "synced"});
   EXPECT_TRUE(wait_until([&] { return api.watched_from(1) == "20"; }));
   EXPECT_EQ(recorder.informer().counters().expired, 1U);
+}
+
+TEST(Informer, WhatVanishedIsReportedWithItsContent) {
+  Json pod = Api::pod("b", "2");
+  pod.set("metadata").set("labels", Json::object({{"team", "vision"}}));
+  pod.set("spec", Json::object({{"nodeName", "n1"}, {"priority", 7}}));
+  const Json content = pod;
+  pod.set("metadata").set("managedFields", Json::array({Json::object({{"manager", "kubectl"}})}));
+  Api api;
+  api.lists = {Api::list({pod}, "10"), Api::list({}, "20")};
+  api.watches = {Api::status(410, "Expired", "too old"), api.watch_and_hang("")};
+  Recorder recorder(api);
+  recorder.expect({"+b@2", "synced", "-b@2", "synced"});
+  Json gone = recorder.gone();
+  gone.erase("apiVersion");  // of the list
+  EXPECT_EQ(gone.dump(), content.dump()) << "all of it but managedFields";
 }
 
 TEST(Informer, ANameGivenToAnotherObjectIsADeletionToo) {

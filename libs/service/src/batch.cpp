@@ -143,17 +143,17 @@ bool Host::Impl::answer_reads() {
   return !todo.empty();
 }
 
-bool Host::Impl::pump(bool due) {
+bool Host::Impl::pump(Turn turn) {
   turned = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
                .count();
   const bool read = answer_reads();
   if (lost || !loaded) return read;
-  if (!due) {
+  if (turn == Turn::kReads) {
     const std::lock_guard lock(mutex);
     if (!is_due()) return read;
   }
   Batch batch;
-  const bool writes = collect(batch);
+  const bool writes = collect(batch, turn);
   if (writes) decide(batch);
   if (writes && batch.unwritable) {
     narrow(batch);
@@ -196,7 +196,7 @@ Instant Host::Impl::time() {
   return std::max(now, last_now);
 }
 
-bool Host::Impl::collect(Batch& batch) {
+bool Host::Impl::collect(Batch& batch, Turn turn) {
   batch.now = time();
   if (!retry.empty()) {
     if (std::chrono::steady_clock::now() < retry_at) return false;
@@ -205,7 +205,11 @@ bool Host::Impl::collect(Batch& batch) {
     retry.pop_front();
   } else {
     std::lock_guard lock(mutex);
-    batch.pending = mailbox.take(options.max_batch, kMaxBatchBytes);
+    const bool timer = wake_at && *wake_at <= batch.now;
+    if (turn == Turn::kAll || timer || !defers(std::chrono::steady_clock::now())) {
+      batch.pending = mailbox.take(options.max_batch, kMaxBatchBytes);
+      reads_wait = false;
+    }
     counters.mailbox = mailbox.size();
   }
   drained.notify_all();

@@ -101,15 +101,19 @@ bool Host::Impl::gather(const std::stop_token& stop) {
   return !arrived.wait_until(lock, stop, until, [&] { return due() || !reads.empty(); }) || due();
 }
 
+bool Host::Impl::defers(SteadyInstant now) const {
+  return !work_pending && !is_due() && mailbox.deferred() && now < mailbox.since() + options.defer;
+}
+
 bool Host::Impl::is_due() const {
-  return mailbox.has_request() || mailbox.size() >= kEnough || mailbox.full() || (prove_lead && !lost);
+  return reads_wait || mailbox.has_request() || mailbox.size() >= kEnough || mailbox.full() || (prove_lead && !lost);
 }
 
 void Host::Impl::engine_loop(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const bool due = gather(stop);
     const auto before = journal_sequence;
-    const bool worked = pump(due);
+    const bool worked = pump(due ? Turn::kDue : Turn::kReads);
     if (journal_sequence != before) pace.written(std::chrono::steady_clock::now());
     if (!worked) wait_for_work(stop);
   }
@@ -121,7 +125,7 @@ void Host::Impl::engine_loop(const std::stop_token& stop) {
       if (mailbox.empty() && reads.empty() && retry.empty()) break;
     }
     if (lost || std::chrono::steady_clock::now() > deadline) break;
-    if (!pump(true)) wait_for_work({});
+    if (!pump(Turn::kAll)) wait_for_work({});
   }
 }
 
@@ -262,26 +266,31 @@ Status Host::read_async(std::function<void(const Shell&)> fn) {
       return fail(Error{Code::kExhausted, "too many reads are queued", {}, "try again in a second"});
     }
     m.reads.push_back(std::move(fn));
+    m.reads_wait = true;
   }
   m.arrived.notify_one();
   return {};
 }
 
-void Host::read(const std::function<void(const Shell&)>& fn) {
-  if (!impl_->engine_thread.joinable()) {
-    fn(*impl_->shell);
+void Host::read(const std::function<void(const Shell&)>& fn) { impl_->read(fn, true); }
+void Host::peek(const std::function<void(const Shell&)>& fn) { impl_->read(fn, false); }
+
+void Host::Impl::read(const std::function<void(const Shell&)>& fn, bool waits) {
+  if (!engine_thread.joinable()) {
+    fn(*shell);
     return;
   }
   std::promise<void> ran;
   // Exceeds the bound, in any state: the caller waits, so there is at most one per caller.
   {
-    std::lock_guard lock(impl_->mutex);
-    impl_->reads.push_back([&](const Shell& shell) {
-      fn(shell);
+    std::lock_guard lock(mutex);
+    reads.push_back([&](const Shell& state) {
+      fn(state);
       ran.set_value();
     });
+    reads_wait = reads_wait || waits;
   }
-  impl_->arrived.notify_one();
+  arrived.notify_one();
   ran.get_future().wait();
 }
 
@@ -310,7 +319,7 @@ Result<std::vector<store::OutboxRow>> Host::snapshot(const std::string& topic, c
 }
 
 bool Host::consume_once() { return impl_->consume_once(); }
-bool Host::pump() { return impl_->pump(true); }
+bool Host::pump() { return impl_->pump(Impl::Turn::kAll); }
 bool Host::relay_once() { return impl_->relay_once(true); }
 bool Host::execute_once() { return impl_->pool.once(); }
 

@@ -50,6 +50,7 @@ struct Host::Impl {
   std::condition_variable_any arrived, drained, grown;  // grown: the outbox
   Mailbox mailbox{options.mailbox, options.mailbox_bytes};
   std::deque<std::function<void(const Shell&)>> reads;
+  bool reads_wait = false;                              // the next batch waits for no further inputs
   std::map<bus::TopicPartition, ReadPosition> cursors;  // committed
   std::map<std::string, std::uint64_t> breaks;          // by topic, number of breaks of its producer's history
   std::set<std::string> unconfirmed;                    // topics with keys that were kept over a break
@@ -156,10 +157,13 @@ struct Host::Impl {
   Status open(const std::function<bool()>& patient);
   Status adopt(const store::Loaded& state);
   void follow_term();
-  bool pump(bool due);  // false: answers reads; decides a batch only if one is due by now
+  /// The inputs of one iteration of the loop: all of the mailbox; all unless they are deferred; or none unless a batch is
+  /// due by now: reads are answered.
+  enum class Turn { kAll, kDue, kReads };
+  bool pump(Turn turn);
   struct Batch;
   Instant time();  // of the next batch
-  bool collect(Batch& batch);
+  bool collect(Batch& batch, Turn turn);
   void decide(Batch& batch);
   void write(Batch& batch);
   void committed(Batch& batch);
@@ -239,7 +243,9 @@ struct Host::Impl {
   // Waits until the next batch may be written, unless it is large or a caller waits; and while all of its inputs are
   // deferred. False: only reads are due.
   bool gather(const std::stop_token& stop);
-  [[nodiscard]] bool is_due() const;  // whatever the pace; with `mutex` held
+  [[nodiscard]] bool is_due() const;                   // whatever the pace; with `mutex` held
+  [[nodiscard]] bool defers(SteadyInstant now) const;  // with `mutex` held
+  void read(const std::function<void(const Shell&)>& fn, bool waits);
 };
 
 /// All changes of one batch to the host, kept here until the commit is known.

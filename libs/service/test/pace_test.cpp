@@ -115,13 +115,15 @@ TEST(Pace, RowsThatWereSentAreDeleted) {
   EXPECT_EQ(left(), 0U);
 }
 
-TEST(Pace, AReadDoesNotEndTheWait) {
+TEST(Pace, AReadEndsTheWaitAndAPeekDoesNot) {
   Busy w("pace-read");
   const auto before = w.host->counters().batches;
   w.observe(1);
-  for (int i = 0; i < 3; ++i) w.host->read([](const Shell&) {});
+  for (int i = 0; i < 3; ++i) w.host->peek([](const Shell&) {});
   EXPECT_EQ(w.host->counters().batches, before);
   EXPECT_EQ(w.host->counters().mailbox, 1U);
+  w.host->read([](const Shell&) {});
+  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().batches == before + 1; }));
 }
 
 /// A host with threads, and with an engine in which work is pending, or none. An input that is deferred waits for an
@@ -150,9 +152,8 @@ struct Deferring : World {
 TEST(Urgency, ADeferredInputSharesTheBatchOfTheNextOneThatIsNot) {
   Deferring w("defer-share", false);
   for (int i = 0; i < 3; ++i) w.observe(Urgency::kDeferred);
-  w.host->read([](const Shell&) {});
-  w.host->read([](const Shell&) {});
-  EXPECT_EQ(w.host->counters().mailbox, 3U) << "nothing waits for them, and a read does not either";
+  for (int i = 0; i < 3; ++i) w.host->peek([](const Shell&) {});
+  EXPECT_EQ(w.host->counters().mailbox, 3U) << "nothing waits for them";
   w.observe(Urgency::kNow);
   EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().inputs == 5; }));
   EXPECT_EQ(w.host->counters().batches, 2U);
@@ -187,7 +188,10 @@ TEST(Urgency, OutcomesAndMessagesHaveTheirsByTheOptions) {
   };
   Deferring w("defer-options", false, options);
   ASSERT_TRUE(w.add("b=5", "r1"));  // it has an intent
-  EXPECT_TRUE(testing::wait_until([&] { return w.host->counters().mailbox == 1; })) << "its outcome";
+  EXPECT_TRUE(testing::wait_until([&] {
+    const auto now = w.host->counters();
+    return now.batches == 2 && now.mailbox == 1;
+  })) << "its outcome";
   const auto send = [&](const char* bytes, std::uint64_t version) {
     const bus::Record record{"qm.in", "k", envelope("k", version, bytes)};
     EXPECT_TRUE((*w.bus->producer("other"))->publish({&record, 1}, 10s));

@@ -203,7 +203,7 @@ void Cluster::write_status() {
   std::map<std::string, BufferState> buffers;
   std::map<WorkloadUid, std::vector<Condition>> provisioning;
   std::map<std::string, PoolStatus::Status> pools;
-  host_.read([&](const service::Shell& shell) {
+  host_.peek([&](const service::Shell& shell) {
     buffers = engine_of(shell).buffers();
     provisioning = engine_of(shell).provisioning();
     pools = PoolStatus::status_of(engine_of(shell), pool_faults_);
@@ -219,7 +219,7 @@ void Cluster::write_status() {
 void Cluster::nominate() {
   std::vector<Nomination> planned;
   std::set<NodeName> held;
-  host_.read([&](const service::Shell& shell) {
+  host_.peek([&](const service::Shell& shell) {
     planned = engine_of(shell).nominations();
     held = engine_of(shell).held_nodes();
   });
@@ -234,7 +234,7 @@ void Cluster::export_metrics(metrics::Registry& registry) const {
 
 void Cluster::report() {
   std::map<std::string, std::string> uids;  // one for each namespace
-  host_.read([&](const service::Shell& shell) {
+  host_.peek([&](const service::Shell& shell) {
     const auto& tables = engine_of(shell).tables();
     for (const auto& [uid, item] : tables.demand) {
       const auto* workload = tables.workloads.find(uid);

@@ -29,7 +29,7 @@ service::HostOptions host_options(const std::string& shard) {
   o.service = "autoscaler";
   o.shard = shard;
   o.consumes = {"qm.placement", "qm.node", "qm.workload", "qm.spot", "qm.gpu"};
-  o.gather = std::chrono::milliseconds(500);  // short against the launch of an instance
+  o.gather = std::chrono::milliseconds(100);  // short against the launch of an instance
   o.produces = {"qm.capacity"};
   return o;
 }

@@ -8,7 +8,7 @@ service::HostOptions host_options(const std::string& shard) {
   o.service = "telemetry";
   o.shard = shard;
   o.consumes = {"qm.capacity", "qm.node"};
-  o.gather = std::chrono::milliseconds(500);  // nothing waits for one sample
+  o.gather = std::chrono::milliseconds(250);  // nothing waits for one sample
   o.produces = {"qm.gpu", "qm.spot"};
   return o;
 }

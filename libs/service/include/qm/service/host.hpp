@@ -166,8 +166,10 @@ class Host {
   /// kUnavailable if another process may lead, or no state is loaded: reads of callers are refused then.
   [[nodiscard]] Status can_answer() const;
   /// Runs fn on the engine thread between batches: reads see a committed state. Blocks the caller until fn has run,
-  /// so gRPC handlers use read_async.
+  /// so gRPC handlers use read_async. What was submitted before is decided right after it, without a wait for others.
   void read(const std::function<void(const Shell&)>& fn);
+  /// The same, for readers that come often: a batch that waits for further inputs still does.
+  void peek(const std::function<void(const Shell&)>& fn);
   Status read_async(std::function<void(const Shell&)> fn);
 
   /// Follows committed events from `after` on: first the stored ones, then live, in order, from the engine thread;
