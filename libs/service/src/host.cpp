@@ -95,14 +95,19 @@ bool Host::Impl::gather(const std::stop_token& stop) {
   std::unique_lock lock(mutex);
   if (arrived.wait_until(lock, stop, pace.next(), [&] { return is_due() || !reads.empty(); })) return is_due();
   if (work_pending || mailbox.empty()) return true;
-  auto until = mailbox.since() + options.defer;
+  auto until = mailbox.since() + deferral();
   if (wake_at) until = std::min(until, std::chrono::steady_clock::now() + clock.until(*wake_at));
   const auto due = [&] { return is_due() || !mailbox.deferred(); };
   return !arrived.wait_until(lock, stop, until, [&] { return due() || !reads.empty(); }) || due();
 }
 
 bool Host::Impl::defers(SteadyInstant now) const {
-  return !work_pending && !is_due() && mailbox.deferred() && now < mailbox.since() + options.defer;
+  return !work_pending && !is_due() && mailbox.deferred() && now < mailbox.since() + deferral();
+}
+
+SteadyDuration Host::Impl::deferral() const {
+  const auto domain = std::chrono::duration_cast<Duration>(options.defer);
+  return std::min(options.defer, clock.until(clock.now() + domain));
 }
 
 bool Host::Impl::is_due() const {

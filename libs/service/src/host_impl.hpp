@@ -244,6 +244,7 @@ struct Host::Impl {
   // deferred. False: only reads are due.
   bool gather(const std::stop_token& stop);
   [[nodiscard]] bool is_due() const;                   // whatever the pace; with `mutex` held
+  [[nodiscard]] SteadyDuration deferral() const;       // shorter where domain time is faster than steady time
   [[nodiscard]] bool defers(SteadyInstant now) const;  // with `mutex` held
   void read(const std::function<void(const Shell&)>& fn, bool waits);
 };
