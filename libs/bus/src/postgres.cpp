@@ -8,7 +8,7 @@
 // its instance name. A reader that lost only its session may still process what it read; its owner's cursor and key
 // versions make that harmless.
 //
-// A reader whose last read was empty waits for a notification: of a topic, or of its group. PostgreSQL delivers those
+// After a read that ended at no limit, a reader waits for a notification: of a topic, or of its group. PostgreSQL delivers those
 // of a commit to every session that listens, and a session that is lost is replaced and reads at once.
 #include "assignment.hpp"
 #include "carriers.hpp"

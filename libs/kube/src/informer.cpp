@@ -28,8 +28,8 @@ constexpr milliseconds kHealthyWatch{1'000};
 
 std::string key_of(const Json& object) { return namespace_of(object) + "/" + name_of(object); }
 
-/// A reported object. It is reported once more when it is gone, so all of it is kept, but as text: as a value a pod takes
-/// five times the memory. Without managedFields, which no one reads of a deleted object.
+/// A reported object. It is reported once more when it is gone, so all of it is kept, but as text, which is smaller than
+/// a value of many small strings. Without managedFields, which no one reads of a deleted object.
 struct Reported {
   std::string uid, version, text;
 

@@ -19,7 +19,7 @@ constexpr SteadyDuration kAgain = std::chrono::milliseconds(100);
 /// Inputs whose share of the cost of a transaction is small: a batch does not wait for more.
 constexpr std::size_t kEnough = 64;
 /// While events follow one another, the rows that were sent are deleted together.
-constexpr SteadyDuration kClearEvery = std::chrono::milliseconds(500);
+constexpr SteadyDuration kClearEvery = std::chrono::milliseconds(250);
 }  // namespace
 
 Host::Host(HostOptions options, std::unique_ptr<Shell> shell, std::unique_ptr<store::Store> store,
@@ -97,8 +97,8 @@ bool Host::Impl::gather(const std::stop_token& stop) {
   if (work_pending || mailbox.empty()) return true;
   auto until = mailbox.since() + deferral();
   if (wake_at) until = std::min(until, std::chrono::steady_clock::now() + clock.until(*wake_at));
-  const auto due = [&] { return is_due() || !mailbox.deferred(); };
-  return !arrived.wait_until(lock, stop, until, [&] { return due() || !reads.empty(); }) || due();
+  arrived.wait_until(lock, stop, until, [&] { return is_due() || !mailbox.deferred() || !reads.empty(); });
+  return true;  // collect() leaves inputs that are still deferred
 }
 
 bool Host::Impl::defers(SteadyInstant now) const {

@@ -241,7 +241,7 @@ struct Host::Impl {
   void engine_loop(const std::stop_token& stop);
   void wait_for_work(const std::stop_token& stop);
   // Waits until the next batch may be written, unless it is large or a caller waits; and while all of its inputs are
-  // deferred. False: only reads are due.
+  // deferred. False: reads have come before the pace allows a batch.
   bool gather(const std::stop_token& stop);
   [[nodiscard]] bool is_due() const;                   // whatever the pace; with `mutex` held
   [[nodiscard]] SteadyDuration deferral() const;       // shorter where domain time is faster than steady time

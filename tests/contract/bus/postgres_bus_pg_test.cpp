@@ -126,11 +126,11 @@ TEST_P(PostgresBus, AReaderWithoutMessagesWaitsForANotification) {
   reader.open(*bus_, group_, {topic_});
   publish({record("a", 1)});
   ASSERT_TRUE(read(reader, 1));
-  EXPECT_EQ(reader.turn(), 0U);
   const auto before = last_statement(place_.setting, group_);
   EXPECT_NE(before, "");
   for (int i = 0; i < 20; ++i) EXPECT_EQ(reader.turn(), 0U);
-  EXPECT_EQ(last_statement(place_.setting, group_), before) << "twenty polls of an idle topic, and no statement";
+  EXPECT_EQ(last_statement(place_.setting, group_), before)
+      << "twenty polls after the one that had the message, and no statement";
 }
 
 TEST_P(PostgresBus, AWakeEndsAPoll) {

@@ -1,4 +1,5 @@
 // Explains the state of a workload, phase by phase.
+#include "lifecycle/starts.hpp"
 #include "qm/admission/queries/explanation.hpp"
 #include "qm/admission/queries/workloads.hpp"
 #include "qm/model/other_scheduler.hpp"
@@ -153,7 +154,7 @@ void explain_reserved(const EngineState& state, const Workload& w, Instant now, 
     causes.push_back(cause_of(
         "WaitingToStart",
         fmt::format("nodes are reserved; gangs start when fewer than {} pods of gangs that are not larger are unbound",
-                    state.options.start_window),
+                    Starts::window(state)),
         "if this lasts, check why pods of admitted gangs are not created or bound; start-window=0 starts all at once"));
   } else {
     causes.push_back(cause_of("WaitingForPlacement", "quota is reserved; placement has not answered yet",

@@ -92,7 +92,7 @@ const settings::Table<ClusterSettings>& cluster_table() {
        at(engine, &Options::disruptions_per_hour),
        "Workloads that placement may have evicted or migrated: by preemption, defragmentation and MIG repartition."},
       {"start-window", integer(0, std::numeric_limits<std::int64_t>::max(), "pods"), at(engine, &Options::start_window),
-       "A gang with nodes starts when fewer pods of gangs that are not larger are unbound; 0 starts all at once."},
+       "A gang with nodes starts when fewer pods of gangs that are not larger are unbound, and the first after a pause alone; 0 starts all at once."},
       {"kueue-configuration", text("the path of a Configuration of Kueue's controller"), kueue_configuration(),
        "File of which waitForPodsReady applies."},
       // Parts of the suite, and other controllers of the cluster.

@@ -147,6 +147,43 @@ TEST_F(WatchTest, UnreadableJobDoesNotStopOthers) {
   EXPECT_TRUE(qm::testing::wait_until([&] { return phase("uid-bad") == Phase::kPending; }));
 }
 
+/// Nothing is pending: the workload has quota.
+TEST(WatchUrgency, AnUpdateOfAJobSharesTheBatchOfTheNextJob) {
+  const ManualClock clock(from_micros(1'800'000'000'000'000));
+  service::HostOptions options;
+  options.gather = {};
+  options.defer = std::chrono::hours(1);
+  const auto host = testing::start_admission(clock, nullptr, options);
+  ASSERT_TRUE(host);
+  for (const auto& object : config::load_text(qm::testing::yaml_of({}), "queue.yaml").objects)
+    Mailbox(*host).send("object", object.document.content.dump());
+  testing::JobServer jobs;
+  kube::Client client(jobs.client());
+  JobWatch watch(client, *host);
+  const auto phase = [&](const std::string& uid) {
+    std::optional<Phase> found;
+    host->peek([&](const service::Shell& shell) {
+      if (const auto* w = static_cast<const AdmissionShell&>(shell).engine().find(WorkloadUid(uid))) found = w->phase;
+    });
+    return found;
+  };
+  watch.start();
+  Json job = testing::make_job("team", "a", "q", 1);
+  jobs.put(job);
+  ASSERT_TRUE(qm::testing::wait_until([&] { return phase("uid-a") == Phase::kQuotaReserved; }));
+  const auto batches = host->counters().batches;
+  job.set("metadata").set("annotations").set(words::kExpectedRuntime, "1h");
+  jobs.put(job);
+  EXPECT_TRUE(qm::testing::wait_until([&] { return host->counters().mailbox == 1; })) << "the update waits";
+  EXPECT_EQ(host->counters().batches, batches);
+  jobs.put(testing::make_job("team", "b", "q", 1));
+  EXPECT_TRUE(qm::testing::wait_until([&] { return phase("uid-b").has_value(); }));
+  EXPECT_EQ(host->counters().mailbox, 0U);
+  jobs.close_watches();
+  watch.stop();
+  host->stop();
+}
+
 TEST_F(WatchTest, EachUserEditableFieldIsSent) {
   const Json job = testing::make_job("team", "a", "q", 1);
   const auto differs = [&](auto&& change) {

@@ -16,8 +16,9 @@ namespace {
 /// Submits the objects of one kind as inputs. Used only by its informer's thread.
 class Feed {
  public:
-  Feed(service::Host& host, std::string name, std::string (*key)(const Json&))
-      : host_(host), name_(std::move(name)), key_(key) {}
+  Feed(service::Host& host, std::string name, std::string (*key)(const Json&),
+       service::Urgency urgency = service::Urgency::kNow)
+      : host_(host), name_(std::move(name)), key_(key), urgency_(urgency) {}
 
   void change(const Json& object, bool deleted) {
     Json out = object;
@@ -28,8 +29,7 @@ class Feed {
     } else {
       present_.insert(key_(object));
     }
-    // A node matters to workloads that are pending; a volume, to pods that are not bound.
-    submit(name_, out.dump(), name_ == "node" ? service::Urgency::kDeferred : service::Urgency::kNow);
+    submit(name_, out.dump(), urgency_);
   }
   /// Records whether the pod exists, for the list of existing objects; `Solo` submits the pod itself.
   void note(const Json& object, bool deleted) {
@@ -75,6 +75,7 @@ class Feed {
   service::Host& host_;
   std::string name_;
   std::string (*key_)(const Json&);
+  service::Urgency urgency_;
   std::set<std::string> present_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -100,7 +101,8 @@ struct Watcher::Impl {
   std::vector<std::unique_ptr<kube::Informer>> groups;
 
   Impl(kube::Client& client, service::Host& host, WatchOptions options)
-      : nodes(host, "node", kube::name_of),
+      // A node matters to workloads that are pending; a volume, to pods that are not bound.
+      : nodes(host, "node", kube::name_of, service::Urgency::kDeferred),
         pods(host, "pod", kube::uid_of),
         claims(host, "claim", [](const Json& claim) { return storage_key("claim", claim); }),
         volumes(host, "volume", [](const Json& volume) { return storage_key("volume", volume); }),

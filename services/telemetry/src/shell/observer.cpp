@@ -217,7 +217,7 @@ struct Observer::Impl {
     o.group = "observer/" + shard;
     o.topics = all_topics();
     o.wake = &interrupt;
-    o.gather = std::chrono::milliseconds(250);  // for the eyes of a user
+    o.gather = std::chrono::milliseconds(250);  // lines for users to read
     o.cursor = [&positions](const bus::TopicPartition& at) {
       const auto known = positions.find(at);
       return known == positions.end() ? std::int64_t{-1} : known->second;

@@ -43,10 +43,10 @@ struct HostOptions {
   /// The urgency of a message of the bus and of an outcome; a watch sets that of its inputs. Called by any thread.
   /// Empty = Urgency::kNow.
   Urgency (*urgency_of)(const Input&) = nullptr;
-  std::size_t feed = 65536;  ///< recent events kept for watches
-  std::size_t feed_bytes = 8 << 20;
-  SnapshotFetch snapshot;  ///< may be empty in tests: missing messages are then skipped
-  LastState last_state;    ///< may be empty in tests: the payload is then empty
+  std::size_t feed = 65536;          ///< recent events kept for watches
+  std::size_t feed_bytes = 8 << 20;  ///< of their payloads
+  SnapshotFetch snapshot;            ///< may be empty in tests: missing messages are then skipped
+  LastState last_state;              ///< may be empty in tests: the payload is then empty
   /// Versions of deleted keys are removed this long after the deletion, by steady time. By then the bus has deleted
   /// every message of the key, so none can be read again; it is twice the bus's retention, because Kafka may keep a
   /// message for a day longer. A key that is created again gets versions greater than any removed version on its

@@ -9,14 +9,14 @@ Duration Starts::counts_for(std::int32_t pods) { return kLonger + pods * kLater;
 
 bool Starts::is_large(const Workload& w) const { return w.running_pods() >= state_.options.start_window; }
 
-std::int64_t Starts::window() const {
-  const auto& bound = state_.indexes.bound_gangs;
-  const bool pause = bound.empty() || bound.rbegin()->first + kPause <= state_.now;
-  return pause ? std::min(state_.options.start_window, kFirst) : state_.options.start_window;
+std::int64_t Starts::window(const EngineState& state) {
+  const auto& bound = state.indexes.bound_gangs;
+  const bool pause = bound.empty() || bound.rbegin()->first + kPause <= state.now;
+  return pause ? std::min(state.options.start_window, kFirst) : state.options.start_window;
 }
 
 bool Starts::may_start(const Workload& w) const {
-  const auto window = this->window();
+  const auto window = Starts::window(state_);
   const auto pods = w.running_pods();
   // The pods of a bound gang exist: an answer from before a restore.
   if (window == 0 || pods <= 1 || w.answer == Answer::kBound) return true;

@@ -31,6 +31,8 @@ class Starts {
 
   /// For how long the pods of a gang count after its start: about what their creation and binds take.
   [[nodiscard]] static Duration counts_for(std::int32_t pods);
+  /// The window now: Options::start_window, or kFirst after a pause.
+  [[nodiscard]] static std::int64_t window(const EngineState& state);
   /// Placement has reserved nodes for the workload: it starts now, or in its turn.
   void on_reserved(const WorkloadUid& uid);
   /// Starts gangs in their turn.
@@ -40,7 +42,6 @@ class Starts {
 
  private:
   [[nodiscard]] bool is_large(const Workload& w) const;
-  [[nodiscard]] std::int64_t window() const;
   [[nodiscard]] bool may_start(const Workload& w) const;
 
   EngineState& state_;
