@@ -178,7 +178,7 @@ def show(report):
     print(f"  WAL bytes/s      {report['wal_bytes_per_second']:8.0f}")
     own = {k: n for k, n in report["api_by_client"].items() if k.startswith("qm-") and not k.startswith("qm-demo")}
     if report["api_per_second"]:
-        print(f"  API requests/s   {sum(own.values()):8.2f} of the suite, "
+        print(f"  API requests/s   {f'{sum(own.values()):.2f}' if report['api_by_client'] else 'unknown':>8} of the suite, "
               f"{sum(report['api_per_second'].values()):.2f} of all clients")
     print(f"  % of a core      {sum(report['core_percent'].values()):8.2f}")
     for name, percent in sorted(report["core_percent"].items(), key=lambda item: -item[1]):

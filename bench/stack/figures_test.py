@@ -23,7 +23,7 @@ def turn(record, end=110.0):
                  "fleet": {"role": "harness", "cpu_s": 0.5, "peak_mib": 10.0},
                  "agent-0": {"role": "agent", "cpu_s": 0.1, "peak_mib": 30.0}}
     cost = {"processes": processes, "api": {"requests": {"POST": 8.0, "GET": 0.0}, "bytes": {"POST": 80.0}, "watch_bytes": 400.0},
-            "database": {"commits": 40, "wal_bytes": 4000}}
+            "database": {"commits": 40, "wal_bytes": 4000}, "services": {"json_bytes": 2000.0, "bus_messages": 6.0}}
     return {"record": record, "created": {"team-a/gang": 100.0, "team-a/single": 101.0}, "first": 100.0, "made": 101.5, "begin": 100.0,
             "end": end, "cost": cost}
 
@@ -58,6 +58,7 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(found["side_cpu_ms_per_pod"], 275.0)
         self.assertAlmostEqual(found["services_cpu_ms_per_pod"], 250.0)
         self.assertEqual((found["side_peak_mib"], found["services_peak_mib"]), (130.0, 100.0))
+        self.assertEqual((found["json_bytes_per_pod"], found["bus_messages_per_pod"]), (500.0, 1.5))
         self.assertEqual((found["commits_per_pod"], found["all_api_requests_per_pod"], found["watch_bytes_per_pod"]), (10.0, 2.0, 100.0))
 
     def test_a_pod_that_ended_uses_no_node(self):

@@ -3,6 +3,7 @@ import os
 import re
 import sys
 import threading
+import urllib.request
 
 from cluster import ROOT
 
@@ -12,6 +13,7 @@ from suite import children_of, sql  # noqa: E402
 TICKS = os.sysconf("SC_CLK_TCK")
 SERIES = re.compile(r'^(apiserver_request_total|apiserver_response_sizes_sum|apiserver_watch_events_sizes_sum)(?:\{(.*)\})? (\S+)$', re.M)
 VERB = re.compile(r'\bverb="([^"]*)"')
+SERVICE_SERIES = {"json_bytes": "qm_json_parsed_bytes_total", "bus_messages": "qm_host_published_total"}
 SAMPLE_SECONDS = 2
 TREES = ("postgresql",)  # programs that work in child processes
 
@@ -108,6 +110,17 @@ def api_counters(api):
 def database_counters(conninfo):
     commits, wal = sql(conninfo, "SELECT sum(xact_commit), pg_current_wal_lsn() - '0/0' FROM pg_stat_database").split()
     return {"commits": int(commits), "wal_bytes": int(wal)}
+
+
+def service_counters(urls):
+    """Bytes of JSON that services parsed, and messages that they sent to the bus."""
+    counts = {name: 0.0 for name in SERVICE_SERIES}
+    for url in urls:
+        with urllib.request.urlopen(url + "/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        for name, series in SERVICE_SERIES.items():
+            counts[name] += sum(float(value) for value in re.findall(rf"^{series}(?:\{{.*\}})? (\S+)$", text, re.M))
+    return counts
 
 
 def difference(after, before):

@@ -84,6 +84,9 @@ def figures(turn, jobs):
     if "database" in cost:
         result["commits_per_pod"] = cost["database"]["commits"] / pods
         result["wal_bytes_per_pod"] = cost["database"]["wal_bytes"] / pods
+    if "services" in cost:
+        result["json_bytes_per_pod"] = cost["services"]["json_bytes"] / pods
+        result["bus_messages_per_pod"] = cost["services"]["bus_messages"] / pods
     return result
 
 
@@ -95,7 +98,8 @@ ROWS = (
     ("first whole gang, s", "first_gang_s", 1), ("CPU per pod, all, ms", "cpu_ms_per_pod", 1), ("CPU per pod, own, ms", "side_cpu_ms_per_pod", 1),
     ("CPU per pod, no agents, ms", "services_cpu_ms_per_pod", 1), ("peak memory, own, MiB", "side_peak_mib", 0),
     ("peak memory, no agents, MiB", "services_peak_mib", 0), ("GPU-hours of pods", "gpu_hours", 1), ("API requests per pod", "all_api_requests_per_pod", 1),
-    ("watch bytes per pod", "watch_bytes_per_pod", 0), ("commits per pod", "commits_per_pod", 1), ("WAL bytes per pod", "wal_bytes_per_pod", 0))
+    ("watch bytes per pod", "watch_bytes_per_pod", 0), ("commits per pod", "commits_per_pod", 1), ("WAL bytes per pod", "wal_bytes_per_pod", 0),
+    ("JSON bytes parsed per pod", "json_bytes_per_pod", 0), ("bus messages per pod", "bus_messages_per_pod", 1))
 
 
 def medians(results):

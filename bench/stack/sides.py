@@ -72,6 +72,10 @@ class Side:
         """How to connect to the PostgreSQL of this side; None if there is none."""
         return None
 
+    def metrics(self):
+        """The addresses of services that count what they parse and send."""
+        return []
+
     def all_pending(self, made):
         """Whether the side has seen all Jobs that were created while it was held."""
         raise NotImplementedError
@@ -196,6 +200,9 @@ class QuartermasterSide(Side):
 
     def database(self):
         return self.endpoints["postgres"]
+
+    def metrics(self):
+        return list(self.endpoints["http"].values())
 
     def all_pending(self, made):
         queues = json.loads(output_of(self.qmctl("-o", "json", "queues")))["queues"]

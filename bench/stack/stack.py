@@ -87,6 +87,8 @@ class Costs:
                   "api": measure.api_counters(self.side.cluster.api)}
         if self.side.database():
             counts["database"] = measure.database_counters(self.side.database())
+        if self.side.metrics():
+            counts["services"] = measure.service_counters(self.side.metrics())
         return counts
 
     def end(self):

@@ -4,12 +4,14 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 namespace qm {
 namespace {
 
 constexpr int kMaxDepth = 64;
+std::atomic<std::uint64_t> bytes_parsed{0};
 const Json kNull;
 const std::string kEmptyString;
 const Json::Array kEmptyArray;
@@ -164,6 +166,7 @@ void append_json_string(std::string& out, std::string_view text) {
 }
 
 Result<Json> Json::parse(std::string_view text) {
+  bytes_parsed.fetch_add(text.size(), std::memory_order_relaxed);
   thread_local simdjson::dom::parser parser(64u << 20);
   const simdjson::padded_string padded(text);
   simdjson::dom::element root;
@@ -174,6 +177,8 @@ Result<Json> Json::parse(std::string_view text) {
   if (!convert(root, 1, out)) return fail(Code::kInvalid, "JSON is nested deeper than {} levels", kMaxDepth);
   return out;
 }
+
+std::uint64_t Json::parsed_bytes() { return bytes_parsed.load(std::memory_order_relaxed); }
 
 std::string Json::dump() const {
   std::string out;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -32,6 +34,12 @@ void Wake::wait(SteadyDuration timeout) const {
   pollfd entry{fd_, POLLIN, 0};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
   (void)::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(ms, 0, INT_MAX)));
+}
+
+void sleep_unless_stopped(SteadyDuration time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any().wait_for(lock, stop, time, [] { return false; });
 }
 
 }  // namespace qm

@@ -43,5 +43,14 @@ TEST(Wake, EndsAWaitOfAnotherThread) {
   other.join();
 }
 
+TEST(SleepUnlessStopped, EndsWhenAStopIsRequested) {
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    const std::jthread thread([](const std::stop_token& stop) { sleep_unless_stopped(std::chrono::hours(1), stop); });
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1));
+  sleep_unless_stopped(std::chrono::milliseconds(1), {});
+}
+
 }  // namespace wake_test
 }  // namespace qm

@@ -1,6 +1,7 @@
 #include "qm/rpc/process.hpp"
 
 #include "qm/base/assert.hpp"
+#include "qm/base/json.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -69,8 +70,10 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
   auto lag = registry.gauge("qm_host_bus_lag", "Bus messages not yet applied.", labels);
   auto ready = registry.gauge("qm_host_ready", "1 while loaded and committing.", labels);
   auto seconds = registry.counter("qm_host_commit_seconds_total", "Time spent in commits.", labels);
+  auto parsed = registry.counter("qm_json_parsed_bytes_total", "Bytes of JSON that the process parsed.", labels);
 
-  registry.on_scrape([&host, totals, levels, clock, lag, ready, seconds, last_seconds = 0.0]() mutable {
+  registry.on_scrape([&host, totals, levels, clock, lag, ready, seconds, parsed, last_seconds = 0.0,
+                      last_parsed = std::uint64_t{0}]() mutable {
     const auto now = host.counters();
     for (auto& one : *totals) {
       one.handle.add(static_cast<double>(now.*one.field - one.last));
@@ -82,6 +85,9 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
     ready.set(host.ready() ? 1 : 0);
     seconds.add(now.commit_seconds_sum - last_seconds);
     last_seconds = now.commit_seconds_sum;
+    const std::uint64_t bytes = Json::parsed_bytes();
+    parsed.add(static_cast<double>(bytes - last_parsed));
+    last_parsed = bytes;
   });
 }
 
@@ -101,10 +107,17 @@ std::atomic<bool> shutting_down{false}, signal_taken{false};
 struct Limit {
   std::mutex mutex;
   std::condition_variable changed;
+  bool waiting = false;  ///< a thread is in wait_for_signal(), which reports the signal
 };
 Limit& limit() {
   static auto* one = new Limit;
   return *one;
+}
+
+void set_waiting(bool waiting) {
+  const std::lock_guard lock(limit().mutex);
+  limit().waiting = waiting;
+  limit().changed.notify_all();
 }
 
 }  // namespace
@@ -128,10 +141,11 @@ bool signal_received() { return signal_taken || signal_pending(); }
 
 void wait_for_signal(const std::function<bool()>& also) {
   const auto set = ending_signals();
-  const timespec slice{0, 250'000'000};  // for `also`: a signal ends the wait
+  const timespec slice{0, 500'000'000};  // for `also`: a signal ends the wait
   int number = -1;
+  set_waiting(true);
   while (number < 0) {
-    if (also && also()) return;
+    if (also && also()) return set_waiting(false);
     number = sigtimedwait(&set, nullptr, &slice);
   }
   signal_taken = true;
@@ -150,9 +164,14 @@ void shutdown_started() {
 void limit_shutdown(SteadyDuration timeout, int code) {
   std::thread([timeout, code] {
     constexpr auto kLook = std::chrono::milliseconds(500);
-    // A signal is seen here only while no thread waits for it.
-    for (std::unique_lock lock(limit().mutex); !shutting_down && !signal_pending();)
-      limit().changed.wait_for(lock, kLook);
+    // A pending signal is seen here only while no thread waits for it.
+    for (std::unique_lock lock(limit().mutex); !shutting_down && !signal_pending();) {
+      if (limit().waiting) {
+        limit().changed.wait(lock);
+      } else {
+        limit().changed.wait_for(lock, kLook);
+      }
+    }
     std::this_thread::sleep_for(timeout);
     ::alarm(1);  // in case the log itself blocks
     log::error("shutdown exceeded its timeout, the process exits",

@@ -7,6 +7,7 @@
 #include "rows.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace qm::autoscaler {
 
@@ -217,6 +218,9 @@ void Cluster::write_status() {
 // Without placement the scheduler of the cluster binds the pods: it does not know the plans. A node that was launched under
 // another setting may have the taint too.
 void Cluster::nominate() {
+  // A read ends the wait of the host: none without a decision since the last one.
+  const auto decided = host_.counters().batches;
+  if (std::exchange(decided_, decided) == decided && !nominating_) return;
   std::vector<Nomination> planned;
   std::set<NodeName> held;
   host_.peek([&](const service::Shell& shell) {
@@ -225,6 +229,7 @@ void Cluster::nominate() {
   });
   const auto nominate = [&] { return observer_ ? observer_->nominator().nominate(planned) : Nominator::Outcome{}; };
   held_->pass(held, nominate, std::chrono::steady_clock::now());
+  nominating_ = !planned.empty() || !held.empty();
 }
 
 // Writes one Event to each namespace whose workloads have another owner, with its name.

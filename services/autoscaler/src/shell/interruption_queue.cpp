@@ -2,11 +2,11 @@
 #include "qm/autoscaler/interruption_queue.hpp"
 
 #include "qm/base/log.hpp"
+#include "qm/base/wake.hpp"
 #include "qm/cloud/instants.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <future>
 #include <mutex>
@@ -147,7 +147,7 @@ struct InterruptionQueue::Impl {
         done->set_value(reply.has_value());
       });
       if (taken) return result.wait_for(kCommitTime) == std::future_status::ready && result.get();
-      pause(std::chrono::milliseconds(20), stop);  // a full mailbox is temporary
+      sleep_unless_stopped(std::chrono::milliseconds(20), stop);  // a full mailbox is temporary
     }
     return false;
   }
@@ -160,7 +160,7 @@ struct InterruptionQueue::Impl {
       return false;
     }
     if (messages->empty()) {
-      if (options.wait_seconds == 0) pause(kIdle, stop);
+      if (options.wait_seconds == 0) sleep_unless_stopped(kIdle, stop);
       return true;
     }
     std::vector<std::string> keys, receipts;
@@ -179,14 +179,9 @@ struct InterruptionQueue::Impl {
     return kept.has_value();
   }
 
-  void pause(SteadyDuration period, const std::stop_token& stop) {
-    std::unique_lock lock(wait_mutex);
-    wake.wait_for(lock, stop, period, [] { return false; });
-  }
-
   void run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      if (!consume(stop)) pause(kAgainAfter, stop);
+      if (!consume(stop)) sleep_unless_stopped(kAgainAfter, stop);
     }
   }
 
@@ -194,8 +189,7 @@ struct InterruptionQueue::Impl {
   const Submit submit;
   const std::function<void()> on_instances_changed;
   const Options options;
-  std::mutex mutex, wait_mutex;
-  std::condition_variable_any wake;
+  std::mutex mutex;
   Counters counters;
   Seen seen;
   std::vector<std::jthread> threads;

@@ -1,6 +1,7 @@
 #include "qm/cost/plan_watch.hpp"
 
 #include "qm/base/log.hpp"
+#include "qm/base/wake.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/cost/shell.hpp"
 
@@ -94,7 +95,8 @@ void PlanWatch::run(const std::stop_token& stop) {
   std::optional<PricePlan> published;
   const auto patient_until = std::chrono::steady_clock::now() + options_.patience;
   bool complained = false;
-  for (; !stop.stop_requested(); std::this_thread::sleep_for(200ms)) {
+  // Until the ledger has a plan it does not price.
+  for (; !stop.stop_requested(); sleep_unless_stopped(published ? 1s : 200ms, stop)) {
     if (!feed_.synced()) {
       if (published || std::chrono::steady_clock::now() < patient_until) continue;
       if (!std::exchange(complained, true))

@@ -44,6 +44,8 @@ class Json {
   static Json array(std::initializer_list<Json> items = {}) { return Json(Array(items)); }
 
   [[nodiscard]] static Result<Json> parse(std::string_view text);
+  /// Bytes of all texts that parse() was called with in this process; any thread.
+  [[nodiscard]] static std::uint64_t parsed_bytes();
   [[nodiscard]] std::string dump() const;    ///< compact
   [[nodiscard]] std::string pretty() const;  ///< two-space indent
   void append_to(std::string& out) const;    ///< compact, appended

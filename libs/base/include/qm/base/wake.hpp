@@ -1,6 +1,8 @@
 #pragma once
 #include "qm/base/time.hpp"
 
+#include <stop_token>
+
 namespace qm {
 
 /// Ends waits on descriptors early. descriptor() is readable from a call of notify() on, until take().
@@ -23,5 +25,8 @@ class Wake {
  private:
   int fd_;
 };
+
+/// Returns after `time`, or as soon as a stop is requested. Threads: any.
+void sleep_unless_stopped(SteadyDuration time, const std::stop_token& stop);
 
 }  // namespace qm

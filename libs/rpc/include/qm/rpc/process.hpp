@@ -110,7 +110,7 @@ void export_certificates(metrics::Registry& registry, const TlsFiles& files, con
 /// The Snapshot call of the service that owns a topic, over its gRPC address in `peers`, for HostOptions::snapshot.
 service::SnapshotFetch snapshot_over_grpc(std::map<std::string, std::string> peers, ClientSecurity security = {});
 
-/// Waits for SIGTERM or SIGINT, or until `also` is true, which is checked ten times a second; a second signal ends
+/// Waits for SIGTERM or SIGINT, or until `also` is true, which is checked twice a second; a second signal ends
 /// the process at once. Call block_signals() first in main.
 void block_signals();
 void wait_for_signal(const std::function<bool()>& also = {});

@@ -239,6 +239,8 @@ class Cluster {
   std::unique_ptr<ClaimWatch> claims_;
   std::unique_ptr<PodObserver> observer_;
   std::unique_ptr<HeldNodes> held_;
+  std::uint64_t decided_ = 0;  ///< batches of the host at the last pass of nominate()
+  bool nominating_ = true;     ///< there were nominations or held nodes
   std::string published_owners_;
   std::optional<std::string> published_pools_;
   std::optional<std::string> published_daemon_sets_;

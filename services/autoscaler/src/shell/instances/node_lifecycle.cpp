@@ -6,6 +6,7 @@
 #include "qm/autoscaler/requirements/keys.hpp"
 #include "qm/autoscaler/shell.hpp"
 #include "qm/base/log.hpp"
+#include "qm/base/wake.hpp"
 #include "qm/model/launched_for.hpp"
 #include "qm/model/pod_owner.hpp"
 
@@ -150,9 +151,7 @@ void NodeLifecycle::start() {
   thread_ = std::jthread([this](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       pass();
-      for (auto left = options_.period; left > SteadyDuration::zero() && !stop.stop_requested();
-           left -= std::chrono::milliseconds(100))
-        std::this_thread::sleep_for(std::min<SteadyDuration>(left, std::chrono::milliseconds(100)));
+      sleep_unless_stopped(options_.period, stop);
     }
   });
 }

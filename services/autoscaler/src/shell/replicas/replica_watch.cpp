@@ -3,10 +3,10 @@
 
 #include "qm/base/digest.hpp"
 #include "qm/base/log.hpp"
+#include "qm/base/wake.hpp"
 #include "replicas/replica_rows.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <mutex>
 
 namespace qm::autoscaler {
@@ -72,12 +72,7 @@ void ReplicaWatch::run(std::size_t worker, const std::stop_token& stop) {
   MetricSources sources(client_, options_.sources);
   std::map<TargetId, Sampled> sampled;
   bool idle = false;
-  const auto pause = [&] {
-    std::mutex mutex;
-    std::unique_lock lock(mutex);
-    std::condition_variable_any().wait_for(lock, stop, idle ? kIdleLook : kLook, [] { return false; });
-  };
-  for (; !stop.stop_requested(); pause()) {
+  for (; !stop.stop_requested(); sleep_unless_stopped(idle ? kIdleLook : kLook, stop)) {
     const auto targets = scalers_.by_target();
     idle = targets.empty();
     submit_scalers(stop);
