@@ -9,5 +9,6 @@ root=$(cd "$(dirname "$0")/../.." && pwd -P)
 cd "$root"
 QM_BIN=$(cd "$bin" && pwd -P)
 export QM_BIN
+shared_buffers=128MB  # PostgreSQL's default
 . "$root/bench/common/postgres.sh"
 QM_STACK_POSTGRES=$conninfo python3 "$root/bench/stack/stack.py" "$@"
