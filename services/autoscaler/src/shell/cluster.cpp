@@ -218,7 +218,7 @@ void Cluster::write_status() {
 // Without placement the scheduler of the cluster binds the pods: it does not know the plans. A node that was launched under
 // another setting may have the taint too.
 void Cluster::nominate() {
-  // A read ends the wait of the host: none without a decision since the last one.
+  // Each peek wakes the loop of the host: none without a decision since the last one.
   const auto decided = host_.counters().batches;
   if (std::exchange(decided_, decided) == decided && !nominating_) return;
   std::vector<Nomination> planned;
