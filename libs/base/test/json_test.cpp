@@ -75,5 +75,12 @@ RC_GTEST_PROP(JsonProp, ReadsWhatItWrites,
   RC_ASSERT(Json::parse(once)->dump() == once);
 }
 
+TEST(Json, ParsedBytesAreThoseOfEveryTextAlsoOfInvalidOnes) {
+  const auto before = Json::parsed_bytes();
+  ASSERT_TRUE(Json::parse(R"({"kind":"Pod"})"));
+  ASSERT_FALSE(Json::parse("{"));
+  EXPECT_EQ(Json::parsed_bytes() - before, 15);
+}
+
 }  // namespace json_test
 }  // namespace qm

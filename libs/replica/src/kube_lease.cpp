@@ -1,11 +1,10 @@
 #include "kube_lease.hpp"
 
 #include "qm/base/log.hpp"
+#include "qm/base/wake.hpp"
 #include "qm/kube/lease.hpp"
 
-#include <condition_variable>
 #include <fstream>
-#include <mutex>
 #include <thread>
 
 namespace qm::replica {
@@ -34,8 +33,7 @@ struct KubeLease::Impl {
         if (!done && !failed) log::warn("the Lease is not written", {{"error", done.error().to_string()}});
         failed = !done;
       }
-      std::unique_lock lock(mutex);
-      wake.wait_for(lock, stop, kEvery, [] { return false; });
+      sleep_unless_stopped(kEvery, stop);
     }
     if (!failed && leads()) (void)lease.give_up();
   }
@@ -43,8 +41,6 @@ struct KubeLease::Impl {
   kube::Client client;
   kube::LeaseRecord lease;
   const std::function<bool()> leads;
-  std::mutex mutex;
-  std::condition_variable_any wake;
   std::jthread thread;
 };
 

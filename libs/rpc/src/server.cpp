@@ -2,6 +2,7 @@
 
 #include "qm/base/assert.hpp"
 #include "qm/base/log.hpp"
+#include "qm/base/wake.hpp"
 #include "server_credentials.hpp"
 #include "sockets.hpp"
 
@@ -58,10 +59,6 @@ class RunningCalls final : public grpc::ContextAllocator {
   bool none_within(std::chrono::milliseconds time) {
     std::unique_lock lock(mutex_);
     return none_.wait_for(lock, time, [this] { return running_ == 0; });
-  }
-  void pause(const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
-    none_.wait_for(lock, stop, kLook, [] { return false; });
   }
 
  private:
@@ -183,8 +180,8 @@ void Server::stop() {
     const std::jthread hurry([this](const std::stop_token& stop) {
       if (impl_->calls == nullptr) return;
       // Not before the shutdown has begun: until then calls are accepted.
-      for (impl_->calls->pause(stop); impl_->calls->wait_for_none(stop) && !stop.stop_requested();
-           impl_->calls->pause(stop)) {
+      for (sleep_unless_stopped(kLook, stop); impl_->calls->wait_for_none(stop) && !stop.stop_requested();
+           sleep_unless_stopped(kLook, stop)) {
         grpc_server_cancel_all_calls(impl_->server->c_server());
       }
     });

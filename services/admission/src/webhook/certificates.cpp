@@ -2,11 +2,10 @@
 
 #include "qm/base/base64.hpp"
 #include "qm/base/log.hpp"
+#include "qm/base/wake.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 namespace qm::admission::webhook {
@@ -105,8 +104,7 @@ struct CertificateKeeper::Impl {
         log::warn("webhook not set up yet", {{"error", looked.error().to_string()}});
       }
       well = looked.has_value();
-      std::unique_lock lock(mutex);
-      wake.wait_for(lock, stop, well ? options.period : std::min(options.period, kAgain), [] { return false; });
+      sleep_unless_stopped(well ? options.period : std::min(options.period, kAgain), stop);
     }
   }
 
@@ -118,8 +116,6 @@ struct CertificateKeeper::Impl {
   http::Identity served;
   std::string enrolled;  // the bundle that the API server is known to trust
   std::atomic<WallTime> until{WallTime{}};
-  std::mutex mutex;
-  std::condition_variable_any wake;
   std::jthread thread;
 };
 

@@ -3,10 +3,10 @@
 #include "qm/admission/webhook/read_view.hpp"
 
 #include "qm/admission/codec.hpp"
+#include "qm/base/wake.hpp"
 #include "qm/model/scalers.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -168,17 +168,15 @@ struct ReadView::Impl : std::enable_shared_from_this<ReadView::Impl> {
   }
 
   void run(const std::stop_token& stop) {
-    std::unique_lock lock(mutex);
-    while (!stop.stop_requested()) {
+    for (; !stop.stop_requested(); sleep_unless_stopped(options.period, stop)) {
+      const std::scoped_lock lock(mutex);
       read_engine();
       if (changed) publish();
-      wake.wait_for(lock, stop, options.period, [] { return false; });
     }
   }
 
   const Options options;
   mutable std::mutex mutex;
-  std::condition_variable_any wake;
   service::Host* host = nullptr;  // set while this replica leads
   std::optional<std::uint64_t> looked;
   std::map<std::string, View::Namespace> namespaces;

@@ -1,5 +1,6 @@
 #include "qm/placement/gap.hpp"
 
+#include "qm/base/wake.hpp"
 #include "qm/placement/shell.hpp"
 
 #include <algorithm>
@@ -139,8 +140,7 @@ void GapMeter::run(const std::stop_token& stop) {
     // A service that has just started syncs its cluster within seconds.
     const auto wait =
         look() == Look::kNotSynced ? std::min<SteadyDuration>(std::chrono::seconds(1), times_.period) : times_.period;
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, stop, wait, [] { return false; });
+    sleep_unless_stopped(wait, stop);
   }
 }
 

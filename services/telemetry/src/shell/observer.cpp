@@ -1,9 +1,10 @@
+#include "qm/base/wake.hpp"
 #include "qm/telemetry/shell.hpp"
 #include "qm/wire/words.hpp"
 #include "quartermaster/v1/envelope.pb.h"
 
 #include <atomic>
-#include <condition_variable>
+#include <mutex>
 #include <thread>
 
 namespace qm::telemetry {
@@ -154,7 +155,6 @@ struct Observer::Impl {
   const std::string shard;
   WorkloadNames names;  // used by the thread only
   std::mutex mutex;
-  std::condition_variable_any wake;
   Wake interrupt;  // of a poll
   std::uint64_t next = 1;
   std::map<std::uint64_t, std::function<void(const pb::EventLine&)>> followers;
@@ -197,8 +197,7 @@ struct Observer::Impl {
       auto messages = consumer ? consumer->poll(500, std::chrono::seconds(1)) : fail(Code::kUnavailable, "no consumer");
       if (!messages) {
         consumer.reset();
-        std::unique_lock lock(mutex);
-        wake.wait_for(lock, stop, std::chrono::milliseconds(300), [] { return false; });
+        sleep_unless_stopped(std::chrono::milliseconds(300), stop);
         continue;
       }
       for (const auto& m : *messages) {

@@ -1,6 +1,7 @@
 // Two connections: one for commands, one for the subscription. Each is reconnected after a failure, at most twice a
 // second.
 #include "qm/base/log.hpp"
+#include "qm/base/wake.hpp"
 #include "qm/telemetry/shell.hpp"
 
 #include <hiredis/hiredis.h>
@@ -8,7 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
+#include <mutex>
 #include <poll.h>
 #include <thread>
 
@@ -81,8 +82,6 @@ struct RedisMirror::Impl {
   std::atomic<bool> up{false}, subscribed{false};
   std::mutex line_mutex;
   std::function<void(const pb::EventLine&)> on_line;
-  std::mutex wait_mutex;
-  std::condition_variable_any wake;
   std::jthread writer, reader;
 
   // Under the mutex. Null while Redis is unavailable.
@@ -151,11 +150,6 @@ struct RedisMirror::Impl {
     refused = !ok;
   }
 
-  void pause(SteadyDuration d, const std::stop_token& stop) {
-    std::unique_lock lock(wait_mutex);
-    wake.wait_for(lock, stop, d, [] { return false; });
-  }
-
   void on_message(const redisReply& message) {
     if (message.type != REDIS_REPLY_ARRAY || message.elements != 3 || message.element[2]->type != REDIS_REPLY_STRING)
       return;
@@ -193,7 +187,7 @@ struct RedisMirror::Impl {
           subscribed = false;
         }
       }
-      pause(kRetry, stop);
+      sleep_unless_stopped(kRetry, stop);
     }
   }
 };
@@ -207,7 +201,7 @@ void RedisMirror::start() {
   impl_->writer = std::jthread([this](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       impl_->write_all();
-      impl_->pause(kRefresh, stop);
+      sleep_unless_stopped(kRefresh, stop);
     }
   });
   impl_->reader = std::jthread([this](const std::stop_token& stop) { impl_->read(stop); });

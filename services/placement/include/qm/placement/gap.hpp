@@ -5,7 +5,6 @@
 #include "qm/placement/outline.hpp"
 #include "qm/service/host.hpp"
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -74,7 +73,6 @@ class GapMeter {
   const Times times_;
   std::optional<Outline> seen_;
   mutable std::mutex mutex_;
-  std::condition_variable_any wake_;
   std::shared_ptr<const Gap> latest_;
   std::stop_token stop_;  // of the thread, while it runs
   std::jthread thread_;
