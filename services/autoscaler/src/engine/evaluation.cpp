@@ -123,6 +123,7 @@ std::optional<Instant> Evaluation::next_timer() const {
 }
 
 void Evaluation::check_laws() const {
+  if (!state_.tables.claims.dirty()) return;  // they held before this step
   std::map<InstanceId, ClaimName> by_instance;
   for (const auto& [name, c] : state_.tables.claims) {
     if (c.instance.empty() || c.state == ClaimState::kGone) continue;

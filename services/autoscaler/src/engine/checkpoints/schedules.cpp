@@ -20,17 +20,17 @@ std::set<NodeName> Schedules::spot_nodes() const {
 }
 
 void Schedules::keep_schedules() {
-  if (tables_.attempts.size() == 0 && tables_.schedules.size() == 0) return;
   const auto spot = spot_nodes();
+  if (spot.empty() && tables_.schedules.size() == 0) return;
   std::vector<AttemptId> over;
   for (const auto& [id, row] : tables_.schedules) {
     if (!tables_.attempts.contains(id)) over.push_back(id);
   }
   for (const auto& [id, attempt] : tables_.attempts) {
-    const WorkloadRow* workload = tables_.workloads.find(id.uid);
-    const ScheduleRow* known = tables_.schedules.find(id);
     const bool on_spot = std::ranges::any_of(attempt.nodes, [&](const NodeName& n) { return spot.contains(n); });
-    if (workload == nullptr || !workload->checkpoints || !on_spot) {
+    const WorkloadRow* workload = on_spot ? tables_.workloads.find(id.uid) : nullptr;
+    const ScheduleRow* known = tables_.schedules.find(id);
+    if (workload == nullptr || !workload->checkpoints) {
       if (known != nullptr) over.push_back(id);
       continue;
     }

@@ -87,6 +87,7 @@ void GangLaunches::refuse_late_members(const std::vector<ClaimName>& members) {
 }
 
 void GangLaunches::match_unclaimed() {
+  if (tables_.unclaimed.size() == 0) return;
   std::set<std::string> open;
   std::map<InstanceId, ClaimName> claims;
   for (const auto& [name, c] : tables_.claims) {

@@ -324,6 +324,7 @@ void Launches::cover_demand() {
 }
 
 void Launches::cover_demand_once() {
+  if (tables_.demand.size() == 0) return;
   std::vector<const DemandUpdated::Item*> order, open;
   for (const auto& [uid, item] : tables_.demand) order.push_back(&item);
   const auto weights = offers_.heaviest(order);
