@@ -23,7 +23,7 @@ def turn(record, end=110.0):
                  "fleet": {"role": "harness", "cpu_s": 0.5, "peak_mib": 10.0},
                  "agent-0": {"role": "agent", "cpu_s": 0.1, "peak_mib": 30.0}}
     cost = {"processes": processes, "api": {"requests": {"POST": 8.0, "GET": 0.0}, "bytes": {"POST": 80.0}, "watch_bytes": 400.0},
-            "database": {"commits": 40, "wal_bytes": 4000}, "services": {"json_bytes": 2000.0, "bus_messages": 6.0}}
+            "database": {"commits": 40, "wal_bytes": 4000}, "services": {"json_bytes": 2000.0, "bus_messages": 6.0}, "samples": []}
     return {"record": record, "created": {"team-a/gang": 100.0, "team-a/single": 101.0}, "first": 100.0, "made": 101.5, "begin": 100.0,
             "end": end, "cost": cost}
 
@@ -68,6 +68,14 @@ class Figures(unittest.TestCase):
         found = report.figures(turn(record), self.jobs)
         self.assertEqual((found["bound"], found["nodes_used"]), (1, 0))
         self.assertAlmostEqual(found["gpu_hours"], 2 * 4.0 / 3600)
+
+    def test_growth_is_sampled_at_each_tenth_of_the_pods(self):
+        binds = [i / 10 for i in range(100)]  # ten a second
+        samples = [(100.0 + s / 4, {"own": (5.0 + s, 50.0 + s)}) for s in range(60)]
+        rows = report.growth(samples, 100.0, binds)
+        self.assertEqual([row["bound"] for row in rows], [1, 11, 21, 31, 41, 51, 61, 71, 81, 91, 100])
+        self.assertEqual(rows[0]["processes"]["own"], {"cpu_s": 0.0, "mib": 50.0})
+        self.assertEqual(rows[2], {"s": 2.0, "bound": 21, "processes": {"own": {"cpu_s": 8.0, "mib": 58.0}}})
 
     def test_dollars_are_of_the_lives_of_nodes(self):
         record = Record()

@@ -3,6 +3,7 @@ import os
 import re
 import sys
 import threading
+import time
 import urllib.request
 
 from cluster import ROOT
@@ -54,6 +55,10 @@ def peak_mib(pid):
     return _field(f"/proc/{pid}/status", "VmHWM:")
 
 
+def resident_mib(pid):
+    return _field(f"/proc/{pid}/status", "VmRSS:")
+
+
 def shared_out_mib(pid):
     """Memory of a process and its children, pages that they share counted once."""
     total = 0.0
@@ -66,12 +71,13 @@ def shared_out_mib(pid):
 
 
 class Memory:
-    """Peak memory of each process: the kernel's own peak, or samples for a process with children."""
+    """Peak memory of each process: the kernel's own peak, or samples for a process with children. And samples of the CPU time and
+    the memory of each: a list of (time, process -> (CPU seconds, MiB))."""
 
     def __init__(self, processes):
+        self.processes, self.samples = processes, []
         self.single = {name: pid for name, pid in processes.items() if name not in TREES}
-        self.tree = {name: pid for name, pid in processes.items() if name in TREES}
-        self.peaks = {name: 0.0 for name in self.tree}
+        self.peaks = {name: 0.0 for name in processes if name in TREES}
         self.over = threading.Event()
         for pid in self.single.values():
             forget_peak(pid)
@@ -80,8 +86,11 @@ class Memory:
 
     def _sample(self):
         while True:
-            for name, pid in self.tree.items():
-                self.peaks[name] = max(self.peaks[name], shared_out_mib(pid))
+            found = {name: (cpu_seconds(name, pid), resident_mib(pid) if name in self.single else shared_out_mib(pid))
+                     for name, pid in self.processes.items()}
+            self.samples.append((time.monotonic(), found))
+            for name in self.peaks:
+                self.peaks[name] = max(self.peaks[name], found[name][1])
             if self.over.wait(SAMPLE_SECONDS):
                 return
 

@@ -1,4 +1,5 @@
 """Results of the turns: figures of one turn, medians over turns, the table, the verdict on the targets, and the chart."""
+import bisect
 import statistics
 
 from capacity import prices
@@ -42,6 +43,19 @@ def dollars(record, end):
     return rate, sum(price * (min(node["gone"] or end, end) - node["joined"]) / 3600 for price, node in lives)
 
 
+def growth(samples, begin, binds):
+    """At about each tenth of the bound pods: seconds, bound pods, and of each process the CPU seconds since the start and the MiB."""
+    rows, start = [], samples[0][1] if samples else {}
+    for at, found in samples:
+        bound = bisect.bisect_right(binds, at - begin)
+        if rows and bound < rows[-1]["bound"] + max(1, len(binds) // 10) and bound < len(binds):
+            continue
+        rows.append({"s": at - begin, "bound": bound, "processes": {name: {"cpu_s": cpu - start[name][0], "mib": mib} for name, (cpu, mib) in found.items()}})
+        if bound == len(binds):
+            break
+    return rows
+
+
 def figures(turn, jobs):
     """The figures of one turn. Times are seconds since the first Job was created, or since the release."""
     record, begin = turn["record"], turn["begin"]
@@ -79,6 +93,7 @@ def figures(turn, jobs):
         "api_requests_per_pod": {verb: n / pods for verb, n in sorted(cost["api"]["requests"].items()) if n},
         "api_bytes_per_pod": {verb: n / pods for verb, n in sorted(cost["api"]["bytes"].items()) if n},
         "watch_bytes_per_pod": cost["api"]["watch_bytes"] / pods, "binds_s": [round(b, 3) for b in binds],
+        "growth": growth(cost["samples"], begin, binds),
     }
     result["all_api_requests_per_pod"] = sum(result["api_requests_per_pod"].values())
     if "database" in cost:

@@ -94,6 +94,7 @@ class Costs:
     def end(self):
         spent, peaks = measure.difference(self.count(), self.before), self.memory.end()
         cpu = spent.pop("cpu")
+        spent["samples"] = self.memory.samples
         spent["processes"] = {name: {"role": role, "cpu_s": cpu[name], "peak_mib": peaks[name]} for name, (_, role) in self.processes.items()}
         return spent
 
