@@ -65,6 +65,7 @@ qm::Status run(const qm::rpc::Settings& settings) {
   options.produces = {qm::admission::kTopic};
   options.urgency_of = &qm::admission::urgency_of;
   options.executor_threads = 8;  // a busy API server may take half a second to respond
+  executor.limit_calls(options.executor_threads);
   options.snapshot = qm::rpc::snapshot_over_grpc(settings.peers, qm::rpc::client_security(settings));
   options.last_state = qm::wire::last_state;
   replica->guard(options);

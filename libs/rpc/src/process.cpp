@@ -63,6 +63,7 @@ void export_host(metrics::Registry& registry, service::Host& host, const std::st
         &Counters::paused_topics);
   gauge("qm_host_outbox_backlog", "Outbox rows not yet on the bus.", &Counters::outbox_backlog);
   gauge("qm_host_open_intents", "Intents without an outcome.", &Counters::open_intents);
+  gauge("qm_host_intents_at_once", "Intents that may be executed at once.", &Counters::intents_at_once);
   gauge("qm_host_epoch", "The leader's epoch.", &Counters::epoch);
   auto clock =
       registry.gauge("qm_host_clock_rejected_seconds",

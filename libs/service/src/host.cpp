@@ -335,6 +335,7 @@ Host::Counters Host::counters() const {
     c = impl_->counters;
   }
   c.open_intents = impl_->pool.open();
+  c.intents_at_once = static_cast<std::uint64_t>(impl_->pool.most_at_once());
   return c;
 }
 
@@ -349,6 +350,7 @@ Json Host::debug_state() {
                             {"events", c.events},
                             {"intents", c.intents},
                             {"open_intents", c.open_intents},
+                            {"intents_at_once", c.intents_at_once},
                             {"outcomes", c.outcomes},
                             {"duplicates", c.duplicates},
                             {"gaps", c.gaps},

@@ -3,6 +3,9 @@
 #include "qm/base/crash_point.hpp"
 #include "qm/base/log.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace qm::service {
 
 namespace {
@@ -44,6 +47,7 @@ void IntentPool::add(std::vector<store::IntentRow> intents) {
 
 void IntentPool::start(int threads) {
   if (executor_ == nullptr) return;
+  threads_started_ = threads;
   for (int i = 0; i < threads; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { loop(stop); });
   }
@@ -82,7 +86,14 @@ std::optional<IntentPool::Retrying> IntentPool::retrying() const {
   return out;
 }
 
+int IntentPool::most_at_once() const {
+  return executor_ == nullptr ? 0 : std::min(threads_started_.load(), executor_->most_at_once());
+}
+
+bool IntentPool::busy() const { return std::cmp_greater_equal(running_.size(), executor_->most_at_once()); }
+
 bool IntentPool::take(store::IntentRow& out) {
+  if (busy()) return false;
   const auto now = std::chrono::steady_clock::now();
   while (!retries_.empty() && retries_.begin()->first.first <= now) {
     line_up(retries_.begin()->second, retries_.begin()->first.first);
@@ -99,6 +110,8 @@ bool IntentPool::take(store::IntentRow& out) {
 
 bool IntentPool::due() const {
   const std::lock_guard lock(mutex_);
+  if (ready_.empty() && retries_.empty()) return false;
+  if (busy()) return false;
   return !ready_.empty() || (!retries_.empty() && retries_.begin()->first.first <= std::chrono::steady_clock::now());
 }
 
@@ -174,7 +187,8 @@ void IntentPool::loop(const std::stop_token& stop) {
     if (once()) continue;
     lock.lock();
     if (!changed_.wait(lock, stop, [this] { return !ready_.empty() || !retries_.empty(); })) continue;
-    // The first one is in its back-off, or is due and may not be started.
+    // The first one is in its back-off, or is due and may not be started: another replica may lead, or as many as may
+    // be are executed.
     auto until = std::chrono::steady_clock::now() + kPause;
     if (ready_.empty()) until = std::max(until, retries_.begin()->first.first);
     changed_.wait_until(lock, stop, until, [&] { return next_turn_ != seen; });

@@ -16,7 +16,7 @@ namespace qm::service {
 
 /// Executes committed intents: those of one key one after the other in order, different keys concurrently. The key
 /// with the longest wait is first, so that with a backlog no key is starved by the order of names; Executor::turn_of()
-/// changes that order.
+/// changes that order. Executor::most_at_once() may limit how many are executed concurrently to fewer than the threads.
 ///
 /// A retryable failure is retried after a back-off of 50 ms to 5 s in steady time; the key waits meanwhile.
 class IntentPool {
@@ -34,6 +34,8 @@ class IntentPool {
   /// Executes one intent that may run now, and reports it. False if there is none.
   bool once();
   [[nodiscard]] std::size_t open() const;
+  /// Intents that may be executed at once now; 0 without threads.
+  [[nodiscard]] int most_at_once() const;
   /// Keys whose first intent failed and is retried: their number, the earliest failure among them, and its error.
   struct Retrying {
     std::size_t keys = 0;
@@ -64,7 +66,8 @@ class IntentPool {
   };
   /// Its first intent may be executed now, and became due then.
   void line_up(const std::string& key, SteadyInstant due);
-  [[nodiscard]] bool due() const;  ///< an intent may run now
+  [[nodiscard]] bool due() const;   ///< an intent may run now
+  [[nodiscard]] bool busy() const;  ///< as many as may be are executed; requires the mutex
   bool take(store::IntentRow& out);
   void give_back(const store::IntentRow& intent, std::uint64_t generation);  ///< not started
   void finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result);
@@ -84,6 +87,7 @@ class IntentPool {
   std::uint64_t next_turn_ = 0;
   std::size_t open_ = 0;
   std::uint64_t generation_ = 0;
+  std::atomic<int> threads_started_{0};
   std::vector<std::jthread> threads_;
 };
 

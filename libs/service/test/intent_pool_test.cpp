@@ -200,5 +200,41 @@ TEST(IntentPool, AfterAReloadAKeyWaitsForTheCallThatIsStillUnderWay) {
   EXPECT_EQ(reported, (std::vector<std::string>{"4", "3"})) << "the reloaded engine has intent 1 open still";
 }
 
+/// Executes intents for as long as `open` is not set, at most `most` of them at once.
+class Held final : public Executor {
+ public:
+  Result<Outcome> execute(const store::IntentRow& /*intent*/) override {
+    ++running;
+    opened_.wait();
+    return Outcome{};
+  }
+  Outcome failed(const store::IntentRow& /*intent*/, const Error& /*error*/) override { return {}; }
+  [[nodiscard]] int most_at_once() const override { return most; }
+  std::atomic<int> most{1}, running{0};
+  std::promise<void> open;
+
+ private:
+  std::shared_future<void> opened_{open.get_future()};
+};
+
+TEST(IntentPool, TheExecutorLimitsHowManyAreExecutedAtOnce) {
+  Held held;
+  IntentPool pool{&held, [](const auto&, const auto&) {}};
+  pool.start(4);
+  EXPECT_EQ(pool.most_at_once(), 1);
+  pool.add({intent("1", "a"), intent("2", "b"), intent("3", "c"), intent("4", "d"), intent("5", "e")});
+  EXPECT_TRUE(testing::wait_until([&] { return held.running == 1; }));
+  EXPECT_FALSE(pool.once());  // due, and not executed now
+  EXPECT_EQ(held.running, 1);
+  // A higher limit is followed without a further intent; the threads are a limit too.
+  held.most = 9;
+  EXPECT_EQ(pool.most_at_once(), 4);
+  EXPECT_TRUE(testing::wait_until([&] { return held.running == 4; }));
+  held.most = 1;
+  held.open.set_value();
+  EXPECT_TRUE(testing::wait_until([&] { return pool.open() == 0; }));
+  EXPECT_EQ(held.running, 5);
+}
+
 }  // namespace intent_pool_test
 }  // namespace qm::service

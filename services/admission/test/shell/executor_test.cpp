@@ -86,6 +86,27 @@ TEST_F(ObservedTest, UnsuspendReadsNothingWhereTheObjectIsKnown) {
   EXPECT_EQ(server_.writes(), 1);
 }
 
+TEST_F(ObservedTest, FewerIntentsAtOnceWhileTheServerRespondsLater) {
+  EXPECT_GT(executor_.most_at_once(), 8);
+  executor_.limit_calls(8);
+  const auto start_job = [&] {
+    observed_.put(put());
+    EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  };
+  start_job();
+  EXPECT_EQ(executor_.most_at_once(), 8);
+  server_.respond_after(std::chrono::milliseconds(40));
+  for (int i = 0; i < 8; ++i) start_job();
+  EXPECT_EQ(executor_.most_at_once(), 2);
+  // Nothing is left to write, and no call is made: it says nothing about the server.
+  server_.respond_after({});
+  for (int i = 0; i < 100; ++i) {
+    observed_.put(job());
+    EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
+  }
+  EXPECT_EQ(executor_.most_at_once(), 2);
+}
+
 TEST_F(ObservedTest, AnObjectThatChangedSinceIsRead) {
   observed_.put(put());
   Json changed = job();

@@ -1,4 +1,5 @@
 #pragma once
+#include "qm/base/wake.hpp"
 #include "qm/config/manifest.hpp"
 #include "qm/http/http.hpp"
 #include "qm/kube/client.hpp"
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <map>
 #include <mutex>
@@ -33,6 +35,8 @@ class JobServer {
     for (auto& [plural, stream] : watches_) stream->close();
     watches_.clear();
   }
+  /// Responds this long after a request, from now on.
+  void respond_after(SteadyDuration time) { latency_ = time; }
   /// Whether a watch of this kind exists: it receives all later changes.
   bool watched(const std::string& plural) {
     const std::lock_guard lock(mutex_);
@@ -156,6 +160,7 @@ class JobServer {
     return job;
   }
   http::Answer answer(const http::Request& request) {
+    if (const auto latency = latency_.load(); latency > latency.zero()) sleep_unless_stopped(latency, {});
     const std::lock_guard lock(mutex_);
     if (fail_ != 0) return status(std::exchange(fail_, 0), "InternalError");
     if (refused_.status != 0 && request.method != "GET")
@@ -226,6 +231,7 @@ class JobServer {
     std::string group, version, plural;
   };
   std::vector<Served> served_;
+  std::atomic<SteadyDuration> latency_{SteadyDuration::zero()};
   int version_ = 0, writes_ = 0, reads_ = 0, fail_ = 0;
   http::Server server_;
 };

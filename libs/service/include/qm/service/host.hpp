@@ -204,7 +204,7 @@ class Host {
     std::uint64_t reloads = 0, rollbacks = 0, published = 0, outcomes = 0, refused = 0, send_failures = 0;
     std::uint64_t too_large = 0;  ///< inputs refused and events withheld, see Limits
     std::uint64_t parked = 0;     ///< events that the bus refused as too long
-    std::uint64_t mailbox = 0, paused_topics = 0, outbox_backlog = 0, open_intents = 0, epoch = 0;
+    std::uint64_t mailbox = 0, paused_topics = 0, outbox_backlog = 0, open_intents = 0, intents_at_once = 0, epoch = 0;
     std::uint64_t to_retry = 0;  ///< inputs of undone batches, which are not in the mailbox
     std::int64_t bus_lag = 0;
     double commit_seconds_sum = 0;

@@ -2,9 +2,11 @@
 #include "qm/admission/watch/observed_jobs.hpp"
 #include "qm/clock/clock.hpp"
 #include "qm/kube/client.hpp"
+#include "qm/service/call_limit.hpp"
 #include "qm/service/shell.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace qm::admission {
@@ -35,6 +37,10 @@ class JobExecutor final : public service::Executor {
   void save_by(std::function<std::string(const Json& object)> url) { url_ = std::move(url); }
   /// Objects that need not be read. Set before the host starts.
   void start_from(ObservedJobs& observed) { observed_ = &observed; }
+  /// At most `most` intents at once, fewer while the API server is busy: the clients that create Jobs are served first.
+  /// Set before the host starts.
+  void limit_calls(int most) { limit_.emplace(most); }
+  [[nodiscard]] int most_at_once() const override { return limit_ ? limit_->calls() : Executor::most_at_once(); }
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
@@ -42,6 +48,7 @@ class JobExecutor final : public service::Executor {
   kube::Client& client_;
   const DomainClock* clock_;
   ObservedJobs* observed_ = nullptr;
+  std::optional<service::CallLimit> limit_;
   std::function<bool(const std::string&, const std::string&, const std::string&)> awaited_;
   std::function<std::string(const Json&)> url_;
 };

@@ -188,7 +188,7 @@ Status lead_to(Json& pods, const Effect& effect, Json& added) {
 }
 
 Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent& intent, const UrlOf& url,
-                                    std::optional<Json> known) {
+                                    std::optional<Json> known, std::optional<service::CallLimit>& limit) {
   QM_ASSIGN(auto subject, look(client, intent, std::move(known)));
   if (const auto out = settled(subject, intent)) return *out;
   const auto& kind = subject.kind;
@@ -257,7 +257,10 @@ Result<state::JobOutcome> unsuspend(kube::Client& client, const state::JobIntent
   }
   if (is_job) set_parallelism(now, intent.parallelism());
   put(now, kind.suspend, false);
+  const auto begin = std::chrono::steady_clock::now();
   QM_TRY(write(client, subject, intent, now));
+  const auto end = std::chrono::steady_clock::now();
+  if (limit) limit->ended(end, end - begin);
   return done(intent);
 }
 
@@ -371,11 +374,11 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
     }
     if (intent.kind == "job.unsuspend") {
       if (auto known = observed_ == nullptr ? std::nullopt : observed_->take(message.uid())) {
-        auto out = unsuspend(client_, message, url_, std::move(known));
+        auto out = unsuspend(client_, message, url_, std::move(known), limit_);
         // Otherwise the object may have changed since, or is deleted.
         if (out || (out.error().retryable() && out.error().code != Code::kAborted)) return out;
       }
-      return unsuspend(client_, message, url_, {});
+      return unsuspend(client_, message, url_, {}, limit_);
     }
     if (intent.kind == "job.suspend") return suspend(client_, message);
     if (intent.kind == "job.delete") return remove(client_, message);
