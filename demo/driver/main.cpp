@@ -201,8 +201,11 @@ int stop_kept(const Options& o) {
     std::fprintf(stderr, "qm down: nothing runs in %s\n", o.dir.c_str());
     return 1;
   }
-  if (!testing::wait_until([&] { return ::kill(pid, 0) != 0; }, std::chrono::seconds(40))) {
-    std::fprintf(stderr, "qm down: process %d does not end\n", pid);
+  // In a cluster of its user the starter deletes the nodes that it created, each with a call.
+  constexpr std::chrono::seconds kMost{300};
+  if (!testing::wait_until([&] { return ::kill(pid, 0) != 0; }, kMost)) {
+    std::fprintf(stderr, "qm down: process %d does not end within %ld s: see %s/logs, then end it with  kill -9 %d\n", pid,
+                 static_cast<long>(kMost.count()), o.dir.c_str(), pid);
     return 1;
   }
   std::printf("stopped\n");

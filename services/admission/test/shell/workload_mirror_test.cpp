@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+
 namespace qm::admission {
 namespace workload_mirror_test {
 
@@ -39,9 +41,14 @@ class MirrorTest : public ::testing::Test {
   /// Puts this version of the object, waits until admission has handled it, and runs a round of writes.
   void seen(const Json& job) {
     server_.put(job);
-    const auto before = host_->counters().batches;
-    Mailbox(*host_).send("job", job.dump(), "uid-train");
-    ASSERT_TRUE(qm::testing::wait_until([&] { return host_->counters().batches > before; }));
+    service::Input input;
+    input.source = service::Source::kWatch;
+    input.name = "job";
+    input.bytes = job.dump();
+    input.key = "uid-train";
+    std::promise<void> handled;
+    ASSERT_TRUE(host_->submit(std::move(input), [&](const Result<std::string>&) { handled.set_value(); }));
+    handled.get_future().wait();
     (void)mirror_->write();
   }
   Json object() {
