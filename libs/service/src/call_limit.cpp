@@ -16,11 +16,12 @@ void CallLimit::ended(SteadyInstant now, SteadyDuration latency) {
   lowest_ = std::min(lowest_.value_or(seconds), seconds);
 }
 
-int CallLimit::calls() const {
+int CallLimit::calls(SteadyDuration waited) const {
   const std::lock_guard lock(mutex_);
   if (!lowest_) return most_;
   const double lowest = std::min(*lowest_, before_.value_or(*lowest_));
-  return std::clamp(static_cast<int>(most_ * lowest / mean_ + 0.5), std::max(1, most_ / 4), most_);
+  const double share = std::max(lowest / mean_, std::chrono::duration<double>(waited) / kPatience);
+  return std::max(1, static_cast<int>(most_ * std::clamp(share, 0.25, 1.0) + 0.5));
 }
 
 }  // namespace qm::service

@@ -87,10 +87,17 @@ std::optional<IntentPool::Retrying> IntentPool::retrying() const {
 }
 
 int IntentPool::most_at_once() const {
-  return executor_ == nullptr ? 0 : std::min(threads_started_.load(), executor_->most_at_once());
+  const std::lock_guard lock(mutex_);
+  return executor_ == nullptr ? 0 : std::min(threads_started_.load(), limit());
 }
 
-bool IntentPool::busy() const { return std::cmp_greater_equal(running_.size(), executor_->most_at_once()); }
+int IntentPool::limit() const {
+  SteadyDuration waited{};
+  if (!ready_.empty()) waited = std::chrono::steady_clock::now() - ready_.begin()->first.first.first;
+  return executor_->most_at_once(std::max(waited, SteadyDuration::zero()));
+}
+
+bool IntentPool::busy() const { return std::cmp_greater_equal(running_.size(), limit()); }
 
 bool IntentPool::take(store::IntentRow& out) {
   if (busy()) return false;

@@ -67,7 +67,8 @@ class IntentPool {
   /// Its first intent may be executed now, and became due then.
   void line_up(const std::string& key, SteadyInstant due);
   [[nodiscard]] bool due() const;   ///< an intent may run now
-  [[nodiscard]] bool busy() const;  ///< as many as may be are executed; requires the mutex
+  [[nodiscard]] int limit() const;  ///< of the executor; requires the mutex, as busy() does
+  [[nodiscard]] bool busy() const;  ///< as many as may be are executed
   bool take(store::IntentRow& out);
   void give_back(const store::IntentRow& intent, std::uint64_t generation);  ///< not started
   void finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result);

@@ -70,6 +70,21 @@ TEST(CallLimit, OneCallAtLeast) {
   limit.ended(now, 1ms);
   for (int i = 0; i < 100; ++i) limit.ended(now, 1s);
   EXPECT_EQ(limit.calls(), 1);
+  CallLimit single{1};
+  single.ended(now, 1ms);
+  for (int i = 0; i < 100; ++i) single.ended(now, 1s);
+  EXPECT_EQ(single.calls(), 1);
+}
+
+TEST(CallLimit, WorkThatWaitsGetsMoreCalls) {
+  Server s;
+  s.respond(1, 5ms);
+  s.respond(100, 500ms);
+  EXPECT_EQ(s.limit.calls(), 2);
+  EXPECT_EQ(s.limit.calls(CallLimit::kPatience / 8), 2);
+  EXPECT_EQ(s.limit.calls(CallLimit::kPatience / 2), 4);
+  EXPECT_EQ(s.limit.calls(CallLimit::kPatience), 8);
+  EXPECT_EQ(s.limit.calls(2 * CallLimit::kPatience), 8);
 }
 
 }  // namespace call_limit_test

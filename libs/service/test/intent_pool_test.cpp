@@ -209,7 +209,11 @@ class Held final : public Executor {
     return Outcome{};
   }
   Outcome failed(const store::IntentRow& /*intent*/, const Error& /*error*/) override { return {}; }
-  [[nodiscard]] int most_at_once() const override { return most; }
+  [[nodiscard]] int most_at_once(SteadyDuration waited) const override {
+    longest = waited;
+    return most;
+  }
+  mutable std::atomic<SteadyDuration> longest{SteadyDuration::zero()};
   std::atomic<int> most{1}, running{0};
   std::promise<void> open;
 
@@ -226,6 +230,7 @@ TEST(IntentPool, TheExecutorLimitsHowManyAreExecutedAtOnce) {
   EXPECT_TRUE(testing::wait_until([&] { return held.running == 1; }));
   EXPECT_FALSE(pool.once());  // due, and not executed now
   EXPECT_EQ(held.running, 1);
+  EXPECT_TRUE(testing::wait_until([&] { return held.longest.load() > std::chrono::milliseconds(30); }));
   // A higher limit is followed without a further intent; the threads are a limit too.
   held.most = 9;
   EXPECT_EQ(pool.most_at_once(), 4);

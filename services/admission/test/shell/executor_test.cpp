@@ -87,24 +87,25 @@ TEST_F(ObservedTest, UnsuspendReadsNothingWhereTheObjectIsKnown) {
 }
 
 TEST_F(ObservedTest, FewerIntentsAtOnceWhileTheServerRespondsLater) {
-  EXPECT_GT(executor_.most_at_once(), 8);
+  EXPECT_GT(executor_.most_at_once({}), 8);
   executor_.limit_calls(8);
   const auto start_job = [&] {
     observed_.put(put());
     EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
   };
   start_job();
-  EXPECT_EQ(executor_.most_at_once(), 8);
+  EXPECT_EQ(executor_.most_at_once({}), 8);
   server_.respond_after(std::chrono::milliseconds(40));
   for (int i = 0; i < 8; ++i) start_job();
-  EXPECT_EQ(executor_.most_at_once(), 2);
+  EXPECT_EQ(executor_.most_at_once({}), 2);
+  EXPECT_EQ(executor_.most_at_once(service::CallLimit::kPatience), 8);
   // Nothing is left to write, and no call is made: it says nothing about the server.
   server_.respond_after({});
   for (int i = 0; i < 100; ++i) {
     observed_.put(job());
     EXPECT_TRUE(outcome(run("job.unsuspend")).ok());
   }
-  EXPECT_EQ(executor_.most_at_once(), 2);
+  EXPECT_EQ(executor_.most_at_once({}), 2);
 }
 
 TEST_F(ObservedTest, AnObjectThatChangedSinceIsRead) {

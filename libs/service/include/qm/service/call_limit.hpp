@@ -11,8 +11,9 @@ namespace qm::service {
 /// that other clients are served.
 ///
 /// The limit is `most` at the lowest latency of the last kWindow, and falls in proportion to the mean latency: half of
-/// `most` where calls take twice as long. At least a quarter of `most`, so that other clients of a busy server cannot
-/// stop the calls. A server that is slow for longer than kWindow gets `most` calls again: its latency is then the lowest.
+/// `most` where calls take twice as long. Other clients of a busy server cannot stop the calls: the limit is at least a
+/// quarter of `most`, and rises with the time that the work has waited, to `most` after kPatience. A server that is slow
+/// for longer than kWindow gets `most` calls again: its latency is then the lowest.
 ///
 /// Source   the gradient of TCP Vegas, as used for RPC servers.
 /// Threads  any.
@@ -20,11 +21,13 @@ class CallLimit {
  public:
   static constexpr SteadyDuration kWindow = std::chrono::seconds(60);
   static constexpr double kWeight = 0.125;  ///< of a new latency in the mean
+  static constexpr SteadyDuration kPatience = std::chrono::seconds(30);
   explicit CallLimit(int most) : most_(most) {}
 
   /// A call ended at `now`.
   void ended(SteadyInstant now, SteadyDuration latency);
-  [[nodiscard]] int calls() const;
+  /// `waited`: since the oldest work without a call came.
+  [[nodiscard]] int calls(SteadyDuration waited = {}) const;
 
  private:
   const int most_;

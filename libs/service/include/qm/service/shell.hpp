@@ -120,8 +120,8 @@ class Executor {
     std::string group;  ///< empty = it is alone
     SteadyDuration yields{};
   };
-  /// Intents that may be executed at once; may change at any time. Any thread.
-  [[nodiscard]] virtual int most_at_once() const { return std::numeric_limits<int>::max(); }
+  /// Intents that may be executed at once, where the first of the others has waited this long. Any thread.
+  [[nodiscard]] virtual int most_at_once(SteadyDuration /*waited*/) const { return std::numeric_limits<int>::max(); }
   /// Called once for each intent, by any thread.
   [[nodiscard]] virtual Turn turn_of(const store::IntentRow& /*intent*/) const { return {}; }
 };

@@ -40,7 +40,9 @@ class JobExecutor final : public service::Executor {
   /// At most `most` intents at once, fewer while the API server is busy: the clients that create Jobs are served first.
   /// Set before the host starts.
   void limit_calls(int most) { limit_.emplace(most); }
-  [[nodiscard]] int most_at_once() const override { return limit_ ? limit_->calls() : Executor::most_at_once(); }
+  [[nodiscard]] int most_at_once(SteadyDuration waited) const override {
+    return limit_ ? limit_->calls(waited) : Executor::most_at_once(waited);
+  }
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
 
