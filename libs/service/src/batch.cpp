@@ -1,12 +1,17 @@
 // One batch, from the mailbox to the replies.
 //
-//   collect  consumes inputs, drops bus duplicates, replies to repeated requests from the stored replies
+//   take     consumes inputs
+//   collect  drops bus duplicates, replies to repeated requests from the stored replies
 //   decide   one step of the engine at a `now` that never goes back; add_events (events.cpp) converts its events to rows
 //   narrow   bisects a batch that cannot be written, to find the input that causes it (events.cpp)
 //   write    one transaction: state, journal, outbox, intents, cursors; the store checks the term last
-//   committed / take_back / reload   the reaction to the outcome of the transaction
+//   settle   the reaction to the outcome of the transaction (outcome.cpp)
 //
 // All changes of the batch to the host itself stay in Batch until the commit is known.
+//
+// While many inputs are pending, a batch is decided during the transaction of the one before it. It starts from that
+// one's values (Impl::writing), and is undone with it. So a batch is written only once the one before it is durable, and
+// reads are answered only while no batch is being written.
 #include "host_impl.hpp"
 #include "qm/base/assert.hpp"
 #include "qm/base/crash_point.hpp"
@@ -27,13 +32,6 @@ namespace {
 constexpr std::size_t kMaxBatchBytes = 32 << 20;      // of inputs: the journal stores them in one value
 constexpr auto kClockLook = std::chrono::seconds(1);  // between two reads of the database's clock
 constexpr std::size_t kForgetAtOnce = 256;            // deleted keys that one batch removes in addition to its inputs
-
-/// The reply to inputs without a reply of the engine: a watch or an outcome is confirmed once it is durable, dropped
-/// or not.
-Result<std::string> confirmation(const Pending& p) {
-  if (p.refused && p.input.source == Source::kRequest) return fail(*p.refused);
-  return std::string{};
-}
 }  // namespace
 
 Status Host::Impl::open(const std::function<bool()>& patient) {
@@ -139,6 +137,7 @@ bool Host::Impl::answer_reads() {
     std::lock_guard lock(mutex);
     todo.swap(reads);
   }
+  if (!todo.empty()) settle();  // a read shows what is durable
   for (const auto& fn : todo) fn(*shell);
   return !todo.empty();
 }
@@ -146,32 +145,40 @@ bool Host::Impl::answer_reads() {
 bool Host::Impl::pump(Turn turn) {
   turned = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
                .count();
+  const bool wrote = writing != nullptr;
   const bool read = answer_reads();
-  if (lost || !loaded) return read;
+  if (lost || !loaded) return read || wrote;
   if (turn == Turn::kReads) {
     const std::lock_guard lock(mutex);
     if (!is_due()) return read;
   }
-  Batch batch;
-  const bool writes = collect(batch, turn);
-  if (writes) decide(batch);
-  if (writes && batch.unwritable) {
-    narrow(batch);
-  } else if (writes) {
-    write(batch);
+  auto batch = std::make_unique<Batch>();
+  const bool taken = take(*batch, turn);
+  // What a snapshot omits follows from all that is applied.
+  const auto ends = [](const Pending& p) { return p.snapshot_end != nullptr; };
+  if (taken && std::ranges::any_of(batch->pending, ends) && !settle(batch.get())) return true;
+  const bool writes = taken && collect(*batch);
+  const bool worked = wrote || read || writes || !batch->pending.empty();  // nothing is written for duplicates
+  if (writes) decide(*batch);
+  if (settle(batch.get()) && writes) {
+    if (batch->unwritable) {
+      narrow(*batch);
+    } else {
+      write(std::move(batch));
+    }
   }
   std::uint64_t again = 0;
   for (const auto& pending : retry) again += pending.size();
   const std::lock_guard lock(mutex);
   counters.to_retry = again;
-  return writes || read || !batch.pending.empty();  // nothing is written for duplicates
+  return worked;
 }
 
 // Also called without work, so that a rejected jump is reported at once.
 Instant Host::Impl::time() {
   Instant now = clock.now();
   const bool rejected = clock.rejected() != Duration::zero();
-  if (const auto steady = std::chrono::steady_clock::now(); rejected && steady >= next_clock_look) {
+  if (const auto steady = std::chrono::steady_clock::now(); rejected && steady >= next_clock_look && !writing) {
     next_clock_look = steady + kClockLook;
     if (const auto reference = store->server_now()) {
       clock.confirm(*reference);
@@ -193,10 +200,10 @@ Instant Host::Impl::time() {
   } else if (changed) {
     log::info("the clock of the host is accepted again", {{"shard", options.shard}});
   }
-  return std::max(now, last_now);
+  return std::max(now, writing ? writing->now : last_now);
 }
 
-bool Host::Impl::collect(Batch& batch, Turn turn) {
+bool Host::Impl::take(Batch& batch, Turn turn) {
   batch.now = time();
   if (!retry.empty()) {
     if (std::chrono::steady_clock::now() < retry_at) return false;
@@ -205,7 +212,7 @@ bool Host::Impl::collect(Batch& batch, Turn turn) {
     retry.pop_front();
   } else {
     std::lock_guard lock(mutex);
-    const bool timer = wake_at && *wake_at <= batch.now;
+    const bool timer = next_wake() && *next_wake() <= batch.now;
     if (turn == Turn::kAll || timer || !defers(std::chrono::steady_clock::now())) {
       batch.pending = mailbox.take(options.max_batch, kMaxBatchBytes);
       reads_wait = false;
@@ -213,8 +220,26 @@ bool Host::Impl::collect(Batch& batch, Turn turn) {
     counters.mailbox = mailbox.size();
   }
   drained.notify_all();
-  end_omitted(batch);
+  return true;
+}
 
+std::optional<Instant> Host::Impl::next_wake() const { return writing ? writing->effects.wake_at : wake_at; }
+
+// The reply to a request of the batch that is being written is not known to be durable yet.
+void Host::Impl::postpone_repeats(Batch& batch) {
+  if (!writing || writing->asked.empty()) return;
+  auto& all = batch.pending;
+  const auto repeats = std::ranges::stable_partition(all, [&](const Pending& p) {
+    return p.input.source != Source::kRequest || !writing->asked.contains(p.input.id);
+  });
+  if (repeats.empty()) return;
+  retry.emplace_back(std::make_move_iterator(repeats.begin()), std::make_move_iterator(repeats.end()));
+  all.erase(repeats.begin(), repeats.end());
+}
+
+bool Host::Impl::collect(Batch& batch) {
+  end_omitted(batch);
+  postpone_repeats(batch);
   batch.withhold = true;
   for (std::size_t i = 0; i < batch.pending.size(); ++i) {
     auto& p = batch.pending[i];
@@ -236,10 +261,8 @@ bool Host::Impl::collect(Batch& batch, Turn turn) {
     }
     if (p.input.source == Source::kBus) {
       const TopicKey key{p.input.name, p.input.key};
-      auto known = batch.seen.find(key);
-      const std::uint64_t last = known != batch.seen.end() ? known->second.version
-                                 : seen.contains(key)      ? seen[key].version
-                                                           : 0;
+      const Seen* known = find_first(key, {&batch.seen, writing ? &writing->seen : nullptr, &seen});
+      const std::uint64_t last = known != nullptr ? known->version : 0;
       if (p.input.version <= last && !p.omitted) {
         ++batch.duplicates;
         continue;
@@ -259,12 +282,13 @@ bool Host::Impl::collect(Batch& batch, Turn turn) {
         first->second.push_back(i);
         continue;
       }
+      batch.asked.insert(p.input.id);
     }
     batch.inputs.push_back(p.input);
     batch.origin.push_back(i);
   }
   if (!batch.origin.empty()) batch.withhold = false;
-  if (wake_at && *wake_at <= batch.now) batch.inputs.push_back(Input{});
+  if (next_wake() && *next_wake() <= batch.now) batch.inputs.push_back(Input{});
   const bool refusal = std::ranges::any_of(batch.pending, [](const Pending& p) { return p.refused || p.denied; });
   return !batch.inputs.empty() || !batch.cursors.empty() || !batch.seen.empty() || prove_lead || batch.own_work ||
          refusal;
@@ -272,9 +296,10 @@ bool Host::Impl::collect(Batch& batch, Turn turn) {
 
 void Host::Impl::decide(Batch& batch) {
   shell->step(batch.inputs, batch.now, batch.effects, batch.poison);
+  batch.decided = true;
   auto& c = batch.commit;
   c.now = batch.now;
-  c.journal_sequence = journal_sequence + 1;
+  c.journal_sequence = (writing ? writing->commit.journal_sequence : journal_sequence) + 1;
   c.state = std::move(batch.effects.state);
   c.appends = std::move(batch.effects.appends);
   if (options.digest_each_batch) c.digest = shell->digest();
@@ -299,11 +324,12 @@ void Host::Impl::decide(Batch& batch) {
   if (batch.unwritable) return;
 
   c.intents = std::move(batch.effects.intents);
-  for (std::size_t i = 0; i < c.intents.size(); ++i) c.intents[i].sequence = intent_sequence + i + 1;
+  std::uint64_t last_intent = intent_sequence + (writing ? writing->commit.intents.size() : 0);
+  for (auto& intent : c.intents) intent.sequence = ++last_intent;
   for (const auto& [at, read] : batch.cursors) {
     c.cursors.push_back({at.topic, at.partition, read.next, read.mark, read.history});
-    const auto known = cursors.find(at);  // only this thread writes them
-    if (known == cursors.end() || known->second.anchor != read.anchor) c.cursors.back().anchor = read.anchor;
+    const auto* known = find_first(at, {writing ? &writing->cursors : nullptr, &cursors});  // only this thread writes them
+    if (known == nullptr || known->anchor != read.anchor) c.cursors.back().anchor = read.anchor;
   }
   for (const auto& [key, newest] : batch.seen) c.seen.push_back({key.first, key.second, newest.version, newest.gone});
   for (const auto& p : batch.pending) {
@@ -324,15 +350,16 @@ void Host::Impl::decide(Batch& batch) {
 // own entry.
 void Host::Impl::forget(Batch& batch) {
   const auto steady = std::chrono::steady_clock::now();
-  for (std::size_t i = 0; i < ended.size() && i < kForgetAtOnce && ended[i].forget_at <= steady; ++i) {
+  const std::size_t first = writing ? writing->forgotten : 0;
+  for (std::size_t i = first; i < ended.size() && i < first + kForgetAtOnce && ended[i].forget_at <= steady; ++i) {
     const Ended& e = ended[i];
     ++batch.forgotten;
     if (e.ours) {
-      const auto known = versions.find(e.key);
-      if (known == versions.end() || known->second != e.version || batch.versions.contains(e.key)) continue;
+      const auto* known = find_first(e.key, {&batch.versions, writing ? &writing->versions : nullptr, &versions});
+      if (known == nullptr || *known != e.version) continue;
     } else {
-      const auto known = seen.find(e.key);
-      if (known == seen.end() || known->second.version != e.version || batch.seen.contains(e.key)) continue;
+      const auto* known = find_first(e.key, {&batch.seen, writing ? &writing->seen : nullptr, &seen});
+      if (known == nullptr || known->version != e.version) continue;
     }
     (e.ours ? batch.commit.forget_published : batch.commit.forget_seen).push_back({e.key.first, e.key.second});
   }
@@ -354,235 +381,27 @@ void Host::Impl::note_ended(const store::Commit& commit) {
   }
 }
 
-void Host::Impl::write(Batch& batch) {
-  const auto start = std::chrono::steady_clock::now();
-  QM_CRASH_POINT("service.before_commit");
-  auto outcome = store->commit(batch.commit);
-  QM_CRASH_POINT("service.after_commit");
-  {
-    std::lock_guard lock(mutex);
+bool Host::Impl::overlaps() const {
+  if (shell->most_open() < 2 || !retry.empty()) return false;
+  const std::lock_guard lock(mutex);
+  return mailbox.size() >= options.overlap_from && reads.empty();
+}
+
+void Host::Impl::write(std::unique_ptr<Batch> batch) {
+  const bool later = overlaps();
+  const auto commit = [this, &commit = batch->commit] {
+    const auto start = std::chrono::steady_clock::now();
+    QM_CRASH_POINT("service.before_commit");
+    auto outcome = store->commit(commit);
+    QM_CRASH_POINT("service.after_commit");
+    const std::lock_guard lock(mutex);
     counters.commit_seconds_sum += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-  if (!outcome) {
-    // An error means not committed. kInvalid: a value that the database rejects, or that violates a constraint,
-    // comes from an input, which is refused. kFailedPrecondition: numbers that are not dense, a violated law, end the
-    // process. Any other error is a database that is unavailable, full or denies access: the batch is retried, and
-    // /readyz reports the duration and the error.
-    const Error& error = outcome.error();
-    QM_ASSERT(error.code != Code::kFailedPrecondition, "batch {}: {}", batch.commit.journal_sequence,
-              error.to_string());
-    if (error.code == Code::kInvalid) {
-      batch.unwritable = error;
-      narrow(batch);
-    } else {
-      take_back(batch, error.to_string());
-    }
-    return;
-  }
-  switch (*outcome) {
-    case store::CommitOutcome::kCommitted:
-      committed(batch);
-      break;
-    case store::CommitOutcome::kNotCommitted:
-      take_back(batch, "not committed");
-      break;
-    case store::CommitOutcome::kTermEnded:
-      take_back(batch, "the session with the database was lost");
-      follow_term();
-      break;
-    case store::CommitOutcome::kEpochLost:
-      shell->undo();
-      loaded = false;
-      log::error("another leader acquired this shard; this process stops", {{"epoch", epoch}});
-      retry.push_back(std::move(batch.pending));
-      step_down("another replica is the leader now");
-      break;
-    case store::CommitOutcome::kRolledBack:
-      shell->undo();
-      rolled_back(batch);
-      break;
-    case store::CommitOutcome::kInDoubt:
-      reload(batch);
-      break;
-  }
-}
-
-// Pending calls are finished now: a server stops only after its last call, and this host decides none of them.
-void Host::Impl::step_down(const char* why) {
-  {
-    const std::lock_guard lock(mutex);
-    lost = true;  // from here on no input is accepted
-    read_wake.notify();
-    retry.push_back(mailbox.take_all());
-    counters.mailbox = 0;
-  }
-  for (auto& pending : std::exchange(retry, {})) {
-    for (auto& p : pending) {
-      if (p.done) p.done(fail(Error{Code::kUnavailable, why, {}, "send the call again"}));
-    }
-  }
-  if (options.on_lost) options.on_lost();
-}
-
-void Host::Impl::committed(Batch& batch) {
-  shell->commit();
-  log_decided(batch);
-  prove_lead = false;
-  retries = 0;
-  last_now = batch.now;
-  wake_at = batch.effects.wake_at;
-  work_pending = batch.effects.pending;
-  journal_sequence = batch.commit.journal_sequence;
-  rows_digest.apply(batch.commit.state);
-  written = outbox_sequence += batch.commit.outbox.size();
-  intent_sequence += batch.commit.intents.size();
-  for (const auto& [key, newest] : batch.seen) seen[key] = newest;
-  for (const auto& [key, version] : batch.versions) versions[key] = version;
-  ended.erase(ended.begin(), ended.begin() + static_cast<std::ptrdiff_t>(batch.forgotten));
-  note_ended(batch.commit);
-  for (const auto& row : batch.commit.requests) {
-    requests[row.id] = row;
-    by_age.emplace_back(row.at, row.id);
-  }
-  while (!by_age.empty() && by_age.front().first + std::chrono::hours(24) < batch.now) {
-    const auto old = requests.find(by_age.front().second);
-    if (old != requests.end() && old->second.at <= by_age.front().first) requests.erase(old);
-    by_age.pop_front();
-  }
-  {
-    std::lock_guard lock(mutex);
-    saving.ended();
-    for (const auto& [at, read] : batch.cursors) cursors[at] = read;
-    if (!batch.cursors.empty()) ++cursor_moves;
-    grown.notify_all();
-    ++counters.batches;
-    counters.inputs += batch.inputs.size();
-    counters.events += batch.effects.events.size();
-    counters.intents += batch.commit.intents.size();
-    counters.outcomes += batch.commit.intents_done.size();
-    counters.duplicates += batch.duplicates;
-    counters.gaps += batch.gaps;
-    counters.poison += batch.poison.size() + batch.unreadable;
-    counters.too_large += batch.oversized;
-    counters.outbox_backlog += batch.commit.outbox.size();
-  }
-  std::vector<store::IntentRow> intents = std::move(batch.commit.intents);
-  feed.push(std::move(batch.feed));
-  pool.add(std::move(intents));
-
-  std::set<std::size_t> answered;
-  for (auto& a : batch.effects.answers) {
-    if (a.input >= batch.origin.size()) continue;
-    auto& p = batch.pending[batch.origin[a.input]];
-    answered.insert(batch.origin[a.input]);
-    if (auto again = batch.repeats.find(p.input.id); again != batch.repeats.end()) {
-      for (const std::size_t i : again->second) {
-        if (batch.pending[i].done) batch.pending[i].done(a.reply);
-        batch.pending[i].done = {};
-      }
-    }
-    if (p.done) p.done(std::move(a.reply));
-    p.done = {};
-  }
-  for (auto& p : batch.pending) {
-    if (p.done) p.done(confirmation(p));
-  }
-}
-
-// A client that sent a trace finds the resulting decisions in the log of each service; other decisions are logged
-// only at level debug.
-void Host::Impl::log_decided(const Batch& batch) {
-  const auto write = [&](log::Level level, std::string_view trace) {
-    log::write(level, "decided",
-               {{"decision_id", batch.decision_id},
-                {"trace_id", trace},
-                {"inputs", batch.inputs.size()},
-                {"events", batch.effects.events.size()},
-                {"intents", batch.commit.intents.size()}});
+    return outcome;
   };
-  const Traces traces(batch.inputs);
-  for (const auto id : traces.ids()) write(log::Level::kInfo, id);
-  if (traces.ids().empty() && log::level() <= log::Level::kDebug) write(log::Level::kDebug, "");
-}
-
-void Host::Impl::take_back(Batch& batch, const std::string& why) {
-  shell->undo();
-  if (retries++ % 16 == 0)
-    log::warn("batch rolled back, will be retried", {{"why", why}, {"inputs", batch.pending.size()}});
-  retry.push_front(std::move(batch.pending));
-  retry_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(1000, 10 << std::min(retries, 7)));
-  for (auto& p : retry.front()) p.settled = false;
-  std::lock_guard lock(mutex);
-  saving.again(why);
-  ++counters.undone;
-}
-
-void Host::Impl::failed(Failing& what, const Error& error) {
-  const std::lock_guard lock(mutex);
-  what.again(error.to_string());
-}
-
-void Host::Impl::works(Failing& what) {
-  const std::lock_guard lock(mutex);
-  what.ended();
-}
-
-// Inputs of the lost commits that did not come from the bus are lost with them: watches, agents and cloud polls do
-// not report an observation twice. So the process restarts and observes everything again.
-void Host::Impl::rolled_back(Batch& batch) {
-  log::error(
-      "the database is behind commits that it acknowledged, as after a restore; this process restarts from the current state",
-      {{"shard", options.shard}});
-  {
-    const std::lock_guard lock(mutex);
-    ++counters.rollbacks;
-  }
-  loaded = false;
-  if (options.on_rollback) options.on_rollback();
-  retry.push_back(std::move(batch.pending));
-  step_down("the database lost commits");
-}
-
-void Host::Impl::reload(Batch& batch) {
-  const std::uint64_t attempted = batch.commit.journal_sequence, acknowledged = journal_sequence, led = term;
-  log::warn("the outcome of a commit is not known; reloading the state", {{"journal", attempted}});
-  {
-    std::lock_guard lock(mutex);
-    ++counters.reloads;
-  }
-  shell->undo();
-  loaded = false;
-  if (auto ok = open([this] { return !stopping; }); !ok) {
-    log::error("cannot reload the state; this process stops", {{"error", ok.error().to_string()}});
-    for (auto& p : batch.pending) {
-      if (p.done)
-        p.done(fail(Error{Code::kUnknown,
-                          "it is not known whether the call was applied",
-                          {},
-                          "read the object's state, or repeat with the same request id"}));
-    }
-    step_down("another replica is the leader now");
-    return;
-  }
-  // The numbers of another history do not concern this batch.
-  if (journal_sequence < acknowledged || last_term != led) return rolled_back(batch);
-  if (journal_sequence < attempted) {
-    retry.push_front(std::move(batch.pending));
-    return;
-  }
-  for (auto& p : batch.pending) {
-    if (!p.done) continue;
-    if (auto stored = requests.find(p.input.id); !p.input.id.empty() && stored != requests.end()) {
-      p.done(stored->second.reply);
-    } else if (p.input.source == Source::kRequest && !p.refused) {
-      p.done(fail(Error{Code::kUnknown,
-                        "the call was applied but its answer is lost",
-                        {},
-                        "read the object's state, or repeat with the same request id"}));
-    } else {
-      p.done(confirmation(p));
-    }
-  }
+  // Without its thread the host is driven step by step: the transaction then takes place in settle().
+  batch->outcome = std::async(later && threaded ? std::launch::async : std::launch::deferred, commit);
+  writing = std::move(batch);
+  if (!later) settle();
 }
 
 }  // namespace qm::service

@@ -66,13 +66,9 @@ std::string letter_of(pb::Envelope message, const std::string& consumer, const E
 
 Status Host::Impl::add_event(Batch& batch, const Publish& event, std::string_view trace) {
   const TopicKey tk{event.topic, event.key};
-  const auto known = batch.versions.find(tk);
-  const auto before = versions.find(tk);
+  const auto* known = find_first(tk, {&batch.versions, writing ? &writing->versions : nullptr, &versions});
   const auto floor = floors.find(event.topic);
-  const std::uint64_t last = known != batch.versions.end() ? known->second
-                             : before != versions.end()    ? before->second
-                             : floor != floors.end()       ? floor->second
-                                                           : 0;
+  const std::uint64_t last = known != nullptr ? *known : floor != floors.end() ? floor->second : 0;
   pb::Envelope e;
   e.set_topic(event.topic);
   e.set_key(event.key);
@@ -84,7 +80,8 @@ Status Host::Impl::add_event(Batch& batch, const Publish& event, std::string_vie
   e.set_trace_parent(std::string(trace));
   e.set_tombstone(event.tombstone);
   e.set_payload(event.payload);
-  const std::uint64_t sequence = outbox_sequence + batch.commit.outbox.size() + 1;
+  const std::uint64_t sequence =
+      outbox_sequence + (writing ? writing->commit.outbox.size() : 0) + batch.commit.outbox.size() + 1;
   put_history({history.term, sequence, history.ancestors}, e);
   QM_TRY(check_event(event.topic, event.key, e.ByteSizeLong()));
   batch.versions[tk] = last + 1;

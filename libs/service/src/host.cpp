@@ -52,6 +52,7 @@ Status Host::open(const std::function<bool()>& patient) {
 void Host::start() {
   auto& m = *impl_;
   m.pool.start(m.options.executor_threads);
+  m.threaded = true;
   m.engine_thread = std::jthread([&m](const std::stop_token& stop) { m.engine_loop(stop); });
   if (!m.bus) return;
   m.relay_thread = std::jthread([&m](const std::stop_token& stop) {
@@ -91,7 +92,7 @@ void Host::Impl::wait_for_work(const std::stop_token& stop) {
 }
 
 bool Host::Impl::gather(const std::stop_token& stop) {
-  if (!retry.empty()) return true;
+  if (!retry.empty() || writing) return true;
   std::unique_lock lock(mutex);
   if (arrived.wait_until(lock, stop, pace.next(), [&] { return is_due() || !reads.empty(); })) return is_due();
   if (work_pending || mailbox.empty()) return true;
@@ -132,6 +133,7 @@ void Host::Impl::engine_loop(const std::stop_token& stop) {
     if (lost || std::chrono::steady_clock::now() > deadline) break;
     if (!pump(Turn::kAll)) wait_for_work({});
   }
+  settle();
 }
 
 void Host::stop() {
@@ -156,6 +158,8 @@ void Host::stop() {
     std::lock_guard lock(m.mutex);
     left = m.mailbox.take_all();
   }
+  // Without its thread the host was driven step by step, and the transaction of this batch has not begun.
+  if (m.writing) m.retry.push_front(std::move(std::exchange(m.writing, nullptr)->pending));
   for (auto& batch : m.retry) std::move(batch.begin(), batch.end(), std::back_inserter(left));
   m.retry.clear();
   for (auto& p : left) {
@@ -281,7 +285,7 @@ void Host::read(const std::function<void(const Shell&)>& fn) { impl_->read(fn, t
 void Host::peek(const std::function<void(const Shell&)>& fn) { impl_->read(fn, false); }
 
 void Host::Impl::read(const std::function<void(const Shell&)>& fn, bool waits) {
-  if (!engine_thread.joinable()) {
+  if (!engine_thread.joinable()) {  // after the last step, which may not be written yet
     fn(*shell);
     return;
   }

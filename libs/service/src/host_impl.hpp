@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <map>
 #include <mutex>
 #include <set>
@@ -75,6 +76,8 @@ struct Host::Impl {
   };
   Failing saving, sending, clearing, reading;  // commits; events to the bus; their rows; messages of the bus
 
+  struct Batch;
+
   // ---- used by the engine thread only ----
   std::uint64_t epoch = 0;
   std::uint64_t last_term = 0;  // of the leader before this load
@@ -107,6 +110,9 @@ struct Host::Impl {
   int retries = 0;
   SteadyInstant retry_at{};
   Pace pace{options.gather};  // of the loop
+  // Until its outcome is known, the values above are those before this batch.
+  std::unique_ptr<Batch> writing;
+  bool threaded = false;  // written before the thread starts
 
   // ---- used by relay and consumer threads only ----
   std::mutex topics_mutex;
@@ -161,11 +167,18 @@ struct Host::Impl {
   /// due by now: reads are answered.
   enum class Turn { kAll, kDue, kReads };
   bool pump(Turn turn);
-  struct Batch;
-  Instant time();  // of the next batch
-  bool collect(Batch& batch, Turn turn);
+  Instant time();                                            // of the next batch
+  [[nodiscard]] std::optional<Instant> next_wake() const;  // `wake_at` after the batch that is being written
+  bool take(Batch& batch, Turn turn);  // its inputs; false: what was undone is not due yet
+  bool collect(Batch& batch);
+  void postpone_repeats(Batch& batch);
   void decide(Batch& batch);
-  void write(Batch& batch);
+  [[nodiscard]] bool overlaps() const;  // whether the next batch is decided while one is written
+  void write(std::unique_ptr<Batch> batch);
+  // Waits for the batch that is being written, if there is one. False: it is not durable; it is undone and retried, and
+  // so is `next`, the batch after it.
+  bool settle(Batch* next = nullptr);
+  void finish(Batch& batch, const Result<store::CommitOutcome>& outcome);
   void committed(Batch& batch);
   void forget(Batch& batch);  // adds the deleted keys that are due for removal to the batch
   void note_ended(const store::Commit& commit);
@@ -273,6 +286,19 @@ struct Host::Impl::Batch {
   std::optional<Error> unwritable;
   std::uint64_t unreadable = 0;  // messages of the bus that were not passed to a codec
   std::uint64_t oversized = 0;   // inputs refused and events withheld
+  std::set<std::string> asked;   // ids of its requests
+  bool decided = false;          // the engine made its step
+  std::future<Result<store::CommitOutcome>> outcome;  // while it is written
 };
+
+/// The value of a key in the first of the maps that has it; null maps are skipped.
+template <class Key, class Value>
+const Value* find_first(const Key& key, std::initializer_list<const std::map<Key, Value>*> maps) {
+  for (const auto* map : maps) {
+    if (map == nullptr) continue;
+    if (const auto found = map->find(key); found != map->end()) return &found->second;
+  }
+  return nullptr;
+}
 
 }  // namespace qm::service

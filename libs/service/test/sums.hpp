@@ -20,6 +20,7 @@ class Sums final : public Shell {
  public:
   Status load(std::span<const store::StateRow> rows) override {
     table_.clear();
+    open_ = 0;
     for (const auto& row : rows) table_.restore(row.key, std::stoll(*row.value));
     return {};
   }
@@ -27,6 +28,7 @@ class Sums final : public Shell {
   void step(std::span<const Input> batch, Instant now, Effects& out,
             std::vector<std::pair<std::size_t, Error>>& poison) override {
     nows.push_back(now);
+    if (open_++ > 0) table_.seal();
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const Input& in = batch[i];
       if (in.source == Source::kTimer) {
@@ -68,8 +70,14 @@ class Sums final : public Shell {
     out.wake_at = wake_at;
     out.pending = pending;
   }
-  void undo() override { table_.rollback(); }
-  void commit() override { table_.commit(); }
+  [[nodiscard]] std::size_t most_open() const override { return 2; }
+  void undo() override {
+    --open_;
+    table_.rollback();
+  }
+  void commit() override {
+    --open_ > 0 ? table_.commit_sealed() : table_.commit();
+  }
   [[nodiscard]] std::uint64_t digest() const override {
     Digest d;
     for (const auto& [key, sum] : table_) d.add(key).add(sum);
@@ -101,6 +109,7 @@ class Sums final : public Shell {
 
  private:
   Table<std::string, std::int64_t> table_;
+  int open_ = 0;  ///< steps that are neither durable nor undone
 };
 
 class Doer final : public Executor {

@@ -60,6 +60,10 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   auto& state = parts.state;
   auto& step = state.step;
   QM_ASSERT(now >= state.now, "time went back from {} to {}", micros(state.now), micros(now));
+  QM_ASSERT(state.steps.open.size() < kMostOpen, "{} steps are neither committed nor undone", state.steps.open.size());
+  const Instant before = state.steps.last();
+  if (!state.steps.open.empty()) state.tables.seal();
+  state.steps.open.push_back(now);
   state.now = now;
   step = {};
   parts.proposals.drop_decisions();
@@ -72,7 +76,7 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
   parts.windows.drain();
   parts.timers.fire();
   parts.requests.expire_submissions();
-  for (const int tree : state.indexes.decisions.overdue(state.decided, now)) step.dirty.insert(tree);
+  for (const int tree : state.indexes.decisions.overdue(before, now)) step.dirty.insert(tree);
   parts.budgets.extend_holds();
   parts.budgets.review();
   // The free amounts of budgets also change with time.
@@ -99,8 +103,10 @@ Output Engine::step(std::span<const Command> batch, Instant now) {
 void Engine::undo() {
   auto& state = parts_->state;
   auto& decisions = state.indexes.decisions;
-  const bool by_row =
-      !std::exchange(state.windows_changed, false) && decisions.reversible() && !state.tables.objects_changed();
+  QM_ASSERT(!state.steps.open.empty(), "no step to undo");
+  state.steps.open.pop_back();
+  const bool by_row = !state.windows_changed && decisions.reversible() && !state.tables.objects_changed();
+  if (state.steps.open.empty()) state.windows_changed = false;
   std::vector<WorkloadUid> changed;
   std::set<int> trees;
   if (by_row) {
@@ -115,7 +121,7 @@ void Engine::undo() {
   state.tables.rollback();
   state.submissions_end = Instant{};
   if (!by_row) {
-    state.now = state.decided;  // windows and ages as of that step
+    state.now = state.steps.last();  // windows and ages as of that step
     return build_indexes(state, state.indexes);
   }
   for (const auto& uid : changed) {
@@ -132,9 +138,13 @@ void Engine::undo() {
 }
 
 void Engine::commit() {
-  parts_->state.decided = parts_->state.now;
-  parts_->state.windows_changed = false;
-  parts_->state.tables.commit();
+  auto& state = parts_->state;
+  QM_ASSERT(!state.steps.open.empty(), "no step to commit");
+  state.steps.committed = state.steps.open.front();
+  state.steps.open.pop_front();
+  if (!state.steps.open.empty()) return state.tables.commit_sealed();
+  state.windows_changed = false;
+  state.tables.commit();
 }
 
 void Engine::loaded(Instant now) {

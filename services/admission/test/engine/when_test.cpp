@@ -248,13 +248,14 @@ TEST_F(WhenTest, RunTimeRowsAreBoundedAndComplete) {
     std::string name;
     for (int rest = i, k = 0; k < 4; ++k, rest /= 16) name += static_cast<char>('g' + rest % 16);
     auto one = job(name, 1);
-    (void)engine.step(std::vector<Command>{one}, now);
-    (void)engine.step(std::vector<Command>{PlacementUpdated{WorkloadUid(name), 1, Answer::kReserved, "r", {}, {}}},
-                      now);
-    now += 1s;
-    one.complete = true;
-    (void)engine.step(std::vector<Command>{one}, now);
-    engine.commit();
+    auto over = one;
+    over.complete = true;
+    for (const Command& command :
+         {Command(one), Command(PlacementUpdated{WorkloadUid(name), 1, Answer::kReserved, "r", {}, {}}), Command(over)}) {
+      (void)engine.step(std::vector<Command>{command}, now);
+      engine.commit();
+      now += 500ms;
+    }
   }
   EXPECT_EQ(engine.tables().run_times.size(), 1024U);
   EXPECT_TRUE(engine.tables().run_times.contains({"team", "1 gpu", ""}));

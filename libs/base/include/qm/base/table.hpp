@@ -10,6 +10,9 @@ namespace qm {
 /// An engine keeps its state in tables. Every change goes through insert, edit or erase; `commit()` discards the old
 /// values, `rollback()` restores them, and `changed()` lists the keys that a batch changed, for the repository.
 ///
+/// A second batch may begin before the first one is committed: after `seal()` the changes are those of the second.
+/// Then `commit_sealed()` commits the first one, and `rollback()` reverts the second, after which the first is the last.
+///
 /// Order    iteration is in key order, so nothing depends on hashing.
 /// Threads  one writer; no locking.
 /// Cost     O(log n) a change; the first change of a key in a batch copies its row.
@@ -46,14 +49,17 @@ class Table {
   void clear() {
     rows_.clear();
     old_.clear();
+    sealed_.clear();
   }
 
-  /// Calls fn(key, const Row*) for each key changed since the last commit; null where the row is gone.
+  /// Calls fn(key, const Row*) for each key that the last batch changed; null where the row is gone.
   template <class Fn>
   void changed(Fn&& fn) const {
     for (const auto& [key, old] : old_) fn(key, find(key));
   }
   [[nodiscard]] bool dirty() const { return !old_.empty(); }
+  void seal() { sealed_ = std::exchange(old_, {}); }
+  void commit_sealed() { sealed_.clear(); }
   void commit() { old_.clear(); }
   void rollback() {
     for (auto& [key, old] : old_) {
@@ -63,7 +69,7 @@ class Table {
         rows_.erase(key);
       }
     }
-    old_.clear();
+    old_ = std::exchange(sealed_, {});
   }
 
  private:
@@ -74,7 +80,8 @@ class Table {
   }
 
   Map rows_;
-  std::map<Key, std::optional<Row>> old_;
+  std::map<Key, std::optional<Row>> old_;     ///< the rows before the last batch
+  std::map<Key, std::optional<Row>> sealed_;  ///< the rows before the sealed batch
 };
 
 }  // namespace qm

@@ -15,7 +15,8 @@ namespace qm::service {
 ///     using Command = std::variant<...>;   // its inputs
 ///     using Output = ...;                  // a struct of vectors: events, intents, replies; and wake_at
 ///     Output step(std::span<const Command> batch, Instant now);
-///     void undo();  void commit();         // of the last step (implemented by its tables)
+///     void undo();  void commit();         // of the last step (implemented by its tables); see Shell
+///     static constexpr std::size_t kMostOpen = 2;  // optional, see Shell::most_open()
 ///     std::uint64_t digest() const;
 ///   };
 template <class E>
@@ -75,6 +76,10 @@ class EngineShell final : public Shell {
     codec_.encode(*engine_, output, origin, out);
   }
 
+  [[nodiscard]] std::size_t most_open() const override {
+    if constexpr (requires { E::kMostOpen; }) return E::kMostOpen;
+    return 1;
+  }
   void undo() override { engine_->undo(); }
   void commit() override { engine_->commit(); }
   [[nodiscard]] std::uint64_t digest() const override { return engine_->digest(); }

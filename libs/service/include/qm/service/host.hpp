@@ -34,6 +34,8 @@ struct HostOptions {
   std::size_t mailbox = 16384;  ///< inputs; a full mailbox refuses with kExhausted
   std::size_t mailbox_bytes = 64 << 20;
   std::size_t max_batch = 512;
+  /// From this number of pending inputs the next batch is decided while one is written (Shell::most_open); 0 = always.
+  std::size_t overlap_from = 64;
   int executor_threads = 4;
   /// While inputs follow one another closely, one transaction and one read of the bus in this time. A request never
   /// waits for it, and neither do the first inputs after a pause, nor a large batch.

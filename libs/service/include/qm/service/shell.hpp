@@ -90,9 +90,12 @@ class Shell {
   /// reply (request) or reported in `poison` by its index (bus); the others are applied.
   virtual void step(std::span<const Input> batch, Instant now, Effects& out,
                     std::vector<std::pair<std::size_t, Error>>& poison) = 0;
-  /// Reverts the last step.
+  /// Steps that may be open, which means neither reverted nor durable: 1, or 2 where a batch may be decided while the
+  /// one before it is written.
+  [[nodiscard]] virtual std::size_t most_open() const { return 1; }
+  /// Reverts the newest open step.
   virtual void undo() = 0;
-  /// The last step is durable: discards the undo log.
+  /// The oldest open step is durable: discards its undo log.
   virtual void commit() = 0;
   [[nodiscard]] virtual std::uint64_t digest() const = 0;
   /// Adds the next objects of the state; called until `out` is complete.

@@ -52,9 +52,12 @@ class Engine {
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
 
+  /// Steps that may be neither committed nor undone.
+  static constexpr std::size_t kMostOpen = 2;
   Output step(std::span<const Command> batch, Instant now);
-  /// Reverts the last step. Row by row if only workloads changed; otherwise the indexes are rebuilt.
+  /// Reverts the newest step. Row by row if only workloads changed; otherwise the indexes are rebuilt.
   void undo();
+  /// Commits the oldest step that is not committed.
   void commit();
   /// See digest_of(). Cost: all rows.
   [[nodiscard]] std::uint64_t digest() const;

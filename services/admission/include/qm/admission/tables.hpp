@@ -44,10 +44,12 @@ struct Tables {
     fn(topologies), fn(nodes);
     fn(run_times), fn(estimates), fn(corrections), fn(proposals), fn(preemption_budget);
   }
-  /// Makes the changes since the last commit final, or reverts them. Cost: the changed rows.
+  /// As those of Table, for all tables. Cost: the changed rows.
+  void seal();
+  void commit_sealed();
   void commit();
   void rollback();
-  /// Whether rows changed from which the quota trees are built, or which hold quota or money beyond a workload row.
+  /// Whether the last batch changed rows from which the quota trees are built, or which hold quota or money beyond a workload row.
   [[nodiscard]] bool objects_changed() const;
 };
 

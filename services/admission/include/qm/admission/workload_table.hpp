@@ -18,7 +18,7 @@ namespace qm::admission {
 class WorkloadTable {
   struct Kept {
     Workload row;
-    bool remembered = false;  ///< its state before this batch is in `old_`
+    bool remembered = false;  ///< its state before the last batch is in `old_`
   };
   struct ByUid {
     using is_transparent = void;
@@ -83,20 +83,26 @@ class WorkloadTable {
   void unite(Workload& row);
   void clear();
 
-  /// Calls fn(uid, const Workload*) for each row changed since the last commit; null if it was removed.
+  /// Calls fn(uid, const Workload*) for each row that the last batch changed; null if it was removed.
   template <class Fn>
   void changed(Fn&& fn) const {
     for (const auto& [uid, old] : old_) fn(*uid, find(uid));
   }
+  void seal();
+  void commit_sealed() { sealed_.clear(); }
   void commit();
   void rollback();
 
  private:
+  using Old = std::map<Uid, std::optional<Workload>>;
   [[nodiscard]] Kept* look(const WorkloadUid& uid) const;
   void remember(const Uid& uid, Kept* kept);
+  /// Marks the present rows of `old_`.
+  void mark_remembered(bool remembered);
 
   Rows rows_;
-  std::map<Uid, std::optional<Workload>> old_;
+  Old old_;                       ///< the rows before the last batch
+  Old sealed_;                    ///< the rows before the sealed batch
   mutable Kept* last_ = nullptr;  ///< the last row that was found
 
   Pool<Namespace> namespaces_;

@@ -3,6 +3,7 @@
 #include "state/indexes.hpp"
 
 #include <cstddef>
+#include <deque>
 #include <set>
 #include <string>
 #include <utility>
@@ -25,6 +26,13 @@ struct Step {
   void reply(Result<AnyReply> result) { out.replies.push_back({command, std::move(result)}); }
 };
 
+/// The instants of the steps that are not undone.
+struct Steps {
+  Instant committed{};         ///< of the last one that is committed
+  std::deque<Instant> open{};  ///< of the others, which may be undone
+  [[nodiscard]] Instant last() const { return open.empty() ? committed : open.back(); }
+};
+
 /// The data of an engine, which its parts share: options, rows, indexes of the rows, and the running step.
 ///
 /// Rows of workloads are written by WorkloadRows, which keeps the indexes in step. Each other table is written by one
@@ -37,8 +45,8 @@ struct EngineState {
   Indexes indexes;
   Step step;
   Instant now{};                 ///< of the running step, or of the last one
-  Instant decided{};             ///< of the step that was committed last
-  bool windows_changed = false;  ///< a quota window has opened or closed since the last commit
+  Steps steps;
+  bool windows_changed = false;  ///< a quota window has opened or closed in a step that is open
   Instant submissions_end{};     ///< no submission expires before this
   Counters counters;
 

@@ -2,6 +2,14 @@
 
 namespace qm::admission {
 
+void Tables::seal() {
+  each([](auto& table) { table.seal(); });
+}
+
+void Tables::commit_sealed() {
+  each([](auto& table) { table.commit_sealed(); });
+}
+
 void Tables::commit() {
   each([](auto& table) { table.commit(); });
 }

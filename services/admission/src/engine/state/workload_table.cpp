@@ -144,12 +144,22 @@ void WorkloadTable::clear() {
   last_ = nullptr;
   rows_.clear();
   old_.clear();
+  sealed_.clear();
+}
+
+void WorkloadTable::mark_remembered(bool remembered) {
+  for (const auto& [uid, old] : old_) {
+    if (Kept* kept = look(uid)) kept->remembered = remembered;
+  }
+}
+
+void WorkloadTable::seal() {
+  mark_remembered(false);
+  sealed_ = std::exchange(old_, {});
 }
 
 void WorkloadTable::commit() {
-  for (const auto& [uid, old] : old_) {
-    if (Kept* kept = look(uid)) kept->remembered = false;
-  }
+  mark_remembered(false);
   old_.clear();
 }
 
@@ -166,7 +176,8 @@ void WorkloadTable::rollback() {
       rows_.erase(rows_.find(uid));
     }
   }
-  old_.clear();
+  old_ = std::exchange(sealed_, {});
+  mark_remembered(true);
 }
 
 }  // namespace qm::admission
