@@ -200,7 +200,7 @@ Instant Host::Impl::time() {
   } else if (changed) {
     log::info("the clock of the host is accepted again", {{"shard", options.shard}});
   }
-  return std::max(now, writing ? writing->now : last_now);
+  return std::max(now, last_now);
 }
 
 bool Host::Impl::take(Batch& batch, Turn turn) {
@@ -227,10 +227,10 @@ std::optional<Instant> Host::Impl::next_wake() const { return writing ? writing-
 
 // The reply to a request of the batch that is being written is not known to be durable yet.
 void Host::Impl::postpone_repeats(Batch& batch) {
-  if (!writing || writing->asked.empty()) return;
+  if (!writing || writing->repeats.empty()) return;
   auto& all = batch.pending;
   const auto repeats = std::ranges::stable_partition(all, [&](const Pending& p) {
-    return p.input.source != Source::kRequest || !writing->asked.contains(p.input.id);
+    return p.input.source != Source::kRequest || !writing->repeats.contains(p.input.id);
   });
   if (repeats.empty()) return;
   retry.emplace_back(std::make_move_iterator(repeats.begin()), std::make_move_iterator(repeats.end()));
@@ -282,7 +282,6 @@ bool Host::Impl::collect(Batch& batch) {
         first->second.push_back(i);
         continue;
       }
-      batch.asked.insert(p.input.id);
     }
     batch.inputs.push_back(p.input);
     batch.origin.push_back(i);
@@ -328,7 +327,8 @@ void Host::Impl::decide(Batch& batch) {
   for (auto& intent : c.intents) intent.sequence = ++last_intent;
   for (const auto& [at, read] : batch.cursors) {
     c.cursors.push_back({at.topic, at.partition, read.next, read.mark, read.history});
-    const auto* known = find_first(at, {writing ? &writing->cursors : nullptr, &cursors});  // only this thread writes them
+    const auto* known =
+        find_first(at, {writing ? &writing->cursors : nullptr, &cursors});  // only this thread writes them
     if (known == nullptr || known->anchor != read.anchor) c.cursors.back().anchor = read.anchor;
   }
   for (const auto& [key, newest] : batch.seen) c.seen.push_back({key.first, key.second, newest.version, newest.gone});

@@ -167,9 +167,9 @@ struct Host::Impl {
   /// due by now: reads are answered.
   enum class Turn { kAll, kDue, kReads };
   bool pump(Turn turn);
-  Instant time();                                            // of the next batch
+  Instant time();                                          // of the next batch
   [[nodiscard]] std::optional<Instant> next_wake() const;  // `wake_at` after the batch that is being written
-  bool take(Batch& batch, Turn turn);  // its inputs; false: what was undone is not due yet
+  bool take(Batch& batch, Turn turn);                      // its inputs; false: what was undone is not due yet
   bool collect(Batch& batch);
   void postpone_repeats(Batch& batch);
   void decide(Batch& batch);
@@ -267,7 +267,7 @@ struct Host::Impl::Batch {
   std::vector<Pending> pending;                             // all inputs, including duplicates: their cursors advance
   std::vector<Input> inputs;                                // the inputs of the engine
   std::vector<std::size_t> origin;                          // inputs[i] came from pending[origin[i]]
-  std::map<std::string, std::vector<std::size_t>> repeats;  // request id -> further pending entries in this batch
+  std::map<std::string, std::vector<std::size_t>> repeats;  // id of each request -> further entries of it in `pending`
   Instant now{};
   Effects effects;
   std::vector<std::pair<std::size_t, Error>> poison;
@@ -284,10 +284,9 @@ struct Host::Impl::Batch {
   // it; or, if no input is the cause, the event is withheld.
   bool withhold = false;
   std::optional<Error> unwritable;
-  std::uint64_t unreadable = 0;  // messages of the bus that were not passed to a codec
-  std::uint64_t oversized = 0;   // inputs refused and events withheld
-  std::set<std::string> asked;   // ids of its requests
-  bool decided = false;          // the engine made its step
+  std::uint64_t unreadable = 0;                       // messages of the bus that were not passed to a codec
+  std::uint64_t oversized = 0;                        // inputs refused and events withheld
+  bool decided = false;                               // the engine made its step
   std::future<Result<store::CommitOutcome>> outcome;  // while it is written
 };
 

@@ -117,9 +117,8 @@ bool IntentPool::take(store::IntentRow& out) {
 
 bool IntentPool::due() const {
   const std::lock_guard lock(mutex_);
-  if (ready_.empty() && retries_.empty()) return false;
-  if (busy()) return false;
-  return !ready_.empty() || (!retries_.empty() && retries_.begin()->first.first <= std::chrono::steady_clock::now());
+  const auto retried = [this] { return retries_.begin()->first.first <= std::chrono::steady_clock::now(); };
+  return (!ready_.empty() || (!retries_.empty() && retried())) && !busy();
 }
 
 bool IntentPool::once() {

@@ -6,7 +6,6 @@
 #include "trace.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace qm::service {
 
@@ -26,7 +25,6 @@ bool Host::Impl::settle(Batch* next) {
   const bool durable = outcome && *outcome == store::CommitOutcome::kCommitted;
   if (!durable && next != nullptr) {
     if (next->decided) shell->undo();
-    for (auto& p : next->pending) p.settled = false;
     if (!next->pending.empty()) retry.push_front(std::exchange(next->pending, {}));
   }
   finish(*batch, outcome);
@@ -141,11 +139,9 @@ void Host::Impl::committed(Batch& batch) {
   feed.push(std::move(batch.feed));
   pool.add(std::move(intents));
 
-  std::set<std::size_t> answered;
   for (auto& a : batch.effects.answers) {
     if (a.input >= batch.origin.size()) continue;
     auto& p = batch.pending[batch.origin[a.input]];
-    answered.insert(batch.origin[a.input]);
     if (auto again = batch.repeats.find(p.input.id); again != batch.repeats.end()) {
       for (const std::size_t i : again->second) {
         if (batch.pending[i].done) batch.pending[i].done(a.reply);

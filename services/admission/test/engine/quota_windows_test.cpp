@@ -197,6 +197,23 @@ TEST_F(QuotaWindows, UndoneStepUndoesOpening) {
   EXPECT_EQ(phase("night"), Phase::kAdmitted);
 }
 
+TEST_F(QuotaWindows, UndoOfALaterStepKeepsTheOpening) {
+  step({objects(false), job("day", 2), job("night", 6)});
+  const auto before = engine.digest();
+  now = kOpens;
+  (void)engine.step(std::vector<Command>{Tick{}}, now);
+  const auto opened = engine.digest();
+  const auto open_nominal = nominal();
+  EXPECT_NE(open_nominal, 2000);
+  (void)engine.step(std::vector<Command>{job("late", 1)}, now + 1min);
+  engine.undo();
+  EXPECT_EQ(engine.digest(), opened);
+  EXPECT_EQ(nominal(), open_nominal);
+  engine.undo();
+  EXPECT_EQ(engine.digest(), before);
+  EXPECT_EQ(nominal(), 2000);
+}
+
 /// Two queues that lend to each other, with windows of their own, in steps of random lengths.
 RC_GTEST_PROP(QuotaWindowsLaw, ReloadDecidesAlikeAndUndoneStepsLeaveNothing, ()) {
   World base;
@@ -250,6 +267,15 @@ RC_GTEST_PROP(QuotaWindowsLaw, ReloadDecidesAlikeAndUndoneStepsLeaveNothing, ())
     const auto before = engine.digest();
     if (*rc::gen::arbitrary<bool>()) {
       (void)engine.step(batch, base.now);
+      // Also two steps, as when a batch is decided while the one before it is written.
+      if (*rc::gen::arbitrary<bool>()) {
+        const auto between = engine.digest();
+        base.now += *inRange(0, 300) * 1min;
+        (void)engine.step(std::vector<Command>{Tick{}}, base.now);
+        engine.undo();
+        engine.check_laws();
+        RC_ASSERT(engine.digest() == between);
+      }
       engine.undo();
       engine.check_laws();
       RC_ASSERT(engine.digest() == before);

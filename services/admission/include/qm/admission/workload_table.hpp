@@ -97,8 +97,8 @@ class WorkloadTable {
   using Old = std::map<Uid, std::optional<Workload>>;
   [[nodiscard]] Kept* look(const WorkloadUid& uid) const;
   void remember(const Uid& uid, Kept* kept);
-  /// Marks the present rows of `old_`.
-  void mark_remembered(bool remembered);
+  /// The rows of `old_` are remembered again at their next change.
+  void unmark();
 
   Rows rows_;
   Old old_;                       ///< the rows before the last batch

@@ -147,19 +147,19 @@ void WorkloadTable::clear() {
   sealed_.clear();
 }
 
-void WorkloadTable::mark_remembered(bool remembered) {
+void WorkloadTable::unmark() {
   for (const auto& [uid, old] : old_) {
-    if (Kept* kept = look(uid)) kept->remembered = remembered;
+    if (Kept* kept = look(uid)) kept->remembered = false;
   }
 }
 
 void WorkloadTable::seal() {
-  mark_remembered(false);
+  unmark();
   sealed_ = std::exchange(old_, {});
 }
 
 void WorkloadTable::commit() {
-  mark_remembered(false);
+  unmark();
   old_.clear();
 }
 
@@ -177,7 +177,6 @@ void WorkloadTable::rollback() {
     }
   }
   old_ = std::exchange(sealed_, {});
-  mark_remembered(true);
 }
 
 }  // namespace qm::admission
