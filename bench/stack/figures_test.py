@@ -1,4 +1,5 @@
 """Figures of constructed turns, and the Jobs of each scenario: python3 -m unittest figures_test, in this folder."""
+import subprocess
 import unittest
 
 import measure
@@ -126,6 +127,12 @@ class Workload(unittest.TestCase):
 class Measure(unittest.TestCase):
     def test_differences_of_nested_counters(self):
         self.assertEqual(measure.difference({"a": 3, "b": {"c": 5, "d": 1}}, {"a": 1, "b": {"c": 2}}), {"a": 2, "b": {"c": 3, "d": 1}})
+
+    def test_a_process_that_ended_is_named(self):
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        with self.assertRaisesRegex(RuntimeError, rf"placement \(process {ended.pid}\) has ended"):
+            measure.cpu_seconds("placement", ended.pid)
 
 
 if __name__ == "__main__":

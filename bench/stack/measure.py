@@ -26,7 +26,11 @@ def _stat(pid):
 
 def cpu_seconds(name, pid):
     """CPU time of a process; for one of TREES with that of its children, also of those that have ended."""
-    fields = _stat(pid)
+    try:
+        fields = _stat(pid)
+    except FileNotFoundError:
+        raise RuntimeError(f"{name} (process {pid}) has ended before the turn did; read the end of its log, and whether the kernel "
+                           "stopped it for memory (dmesg)") from None
     if name not in TREES:
         return sum(int(f) for f in fields[11:13]) / TICKS  # utime, stime
     ticks = sum(int(f) for f in fields[11:15])  # and cutime, cstime

@@ -10,8 +10,10 @@
 # batch/job alone. The metrics server reads its certificate from a fixed path, /etc/kueue/metrics/certs.
 #
 # Settings: QM_KUEUE_QPS and QM_KUEUE_BURST, its limit of requests to the API server (default 50 and 100, as shipped;
-# benchmarks set 5000 and 10000). On a second control plane (QM_KUBE_RUN, QM_KUBE_PORT) also QM_KUEUE_RUN (run folder,
-# default build/peers/kueue/run) and QM_KUEUE_PORT (first of three ports, default 27443: webhooks, health, metrics).
+# benchmarks set 5000 and 10000); QM_KUEUE_LEASE, how long its lease is valid in seconds (default 15, as shipped; it is
+# renewed within two thirds of that, or Kueue ends itself). On a second control plane (QM_KUBE_RUN, QM_KUBE_PORT) also
+# QM_KUEUE_RUN (run folder, default build/peers/kueue/run) and QM_KUEUE_PORT (first of three ports, default 27443: webhooks,
+# health, metrics).
 set -euo pipefail
 
 peer=kueue
@@ -21,6 +23,7 @@ version=0.17.0
 port=${QM_KUEUE_PORT:-27443}
 qps=${QM_KUEUE_QPS:-50}
 burst=${QM_KUEUE_BURST:-100}
+lease_seconds=${QM_KUEUE_LEASE:-15}
 lease=c1f6bfd2.kueue.x-k8s.io
 
 get() {
@@ -72,7 +75,7 @@ kind: Configuration
 health: {healthProbeBindAddress: "127.0.0.1:$((port + 1))"}
 metrics: {bindAddress: "127.0.0.1:$((port + 2))"}
 webhook: {host: 127.0.0.1, port: $port, certDir: $run/certs}
-leaderElection: {leaderElect: true, resourceName: $lease, resourceNamespace: kueue-system}
+leaderElection: {leaderElect: true, resourceName: $lease, resourceNamespace: kueue-system, leaseDuration: ${lease_seconds}s, renewDeadline: $((lease_seconds * 2 / 3))s}
 clientConnection: {qps: $qps, burst: $burst}
 internalCertManagement: {enable: false}
 integrations: {frameworks: ["batch/job"]}
@@ -107,5 +110,5 @@ stop() {
 case ${1:-} in
   get | start | stop) "$1" ;;
   env) environment kueue ;;
-  *) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,17s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
