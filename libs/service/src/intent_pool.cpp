@@ -99,20 +99,23 @@ int IntentPool::limit() const {
 
 bool IntentPool::busy() const { return std::cmp_greater_equal(running_.size(), limit()); }
 
-bool IntentPool::take(store::IntentRow& out) {
-  if (busy()) return false;
+std::optional<IntentPool::Taken> IntentPool::take() {
+  if (busy()) return std::nullopt;
   const auto now = std::chrono::steady_clock::now();
   while (!retries_.empty() && retries_.begin()->first.first <= now) {
     line_up(retries_.begin()->second, retries_.begin()->first.first);
     retries_.erase(retries_.begin());
   }
   const auto first = ready_.begin();
-  if (first == ready_.end()) return false;
-  Queue& queue = queues_.at(first->second);
+  if (first == ready_.end()) return std::nullopt;
+  const auto& intents = queues_.at(first->second).intents;
   ready_.erase(first);
-  out = queue.intents.front().intent;
-  running_.insert(out.key);
-  return true;
+  Taken out{intents.front().intent, std::nullopt};
+  for (auto later = std::next(intents.begin()); later != intents.end() && !out.outcome; ++later) {
+    out.outcome = executor_->superseded(out.intent, later->intent);
+  }
+  running_.insert(out.intent.key);
+  return out;
 }
 
 bool IntentPool::due() const {
@@ -123,12 +126,18 @@ bool IntentPool::due() const {
 
 bool IntentPool::once() {
   if (!due() || (may_act_ && !may_act_())) return false;
-  store::IntentRow intent;
+  std::optional<Taken> taken;
   std::uint64_t generation = 0;
   {
     std::lock_guard lock(mutex_);
-    if (!take(intent)) return false;
+    taken = take();
+    if (!taken) return false;
     generation = generation_;
+  }
+  const store::IntentRow& intent = taken->intent;
+  if (taken->outcome) {
+    finish(intent, generation, std::move(*taken->outcome), Executed::kNo);
+    return true;
   }
   QM_CRASH_POINT("service.before_intent");
   // Checked last: a process that was suspended since the first check may have lost the lead meanwhile.
@@ -138,7 +147,7 @@ bool IntentPool::once() {
   }
   auto result = executor_->execute(intent);
   QM_CRASH_POINT("service.after_intent");
-  finish(intent, generation, std::move(result));
+  finish(intent, generation, std::move(result), Executed::kYes);
   return true;
 }
 
@@ -148,7 +157,8 @@ void IntentPool::give_back(const store::IntentRow& intent, std::uint64_t generat
   if (generation == generation_ || queues_.contains(intent.key)) line_up(intent.key, std::chrono::steady_clock::now());
 }
 
-void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result) {
+void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result,
+                        Executed executed) {
   const bool again = !result && result.error().retryable();
   {
     std::lock_guard lock(mutex_);
@@ -169,7 +179,7 @@ void IntentPool::finish(const store::IntentRow& intent, std::uint64_t generation
       const auto until = std::chrono::steady_clock::now() + std::min<SteadyDuration>(backoff, std::chrono::seconds(5));
       retries_.emplace(Turn{until, next_turn_++}, intent.key);
     } else {
-      queue.failures = 0;
+      if (executed == Executed::kYes) queue.failures = 0;  // else the next one is the next try
       const auto group = groups_.find(queue.intents.front().group);
       if (group != groups_.end() && --group->second.open == 0) groups_.erase(group);
       queue.intents.pop_front();

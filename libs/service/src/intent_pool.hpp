@@ -17,6 +17,8 @@ namespace qm::service {
 /// Executes committed intents: those of one key one after the other in order, different keys concurrently. The key
 /// with the longest wait is first, so that with a backlog no key is starved by the order of names; Executor::turn_of()
 /// changes that order. Executor::most_at_once() may limit how many are executed concurrently to fewer than the threads.
+/// An intent that a later one of its key makes obsolete (Executor::superseded()) is reported without being executed:
+/// after an outage of what the intents are sent to, only the present ones are.
 ///
 /// A retryable failure is retried after a back-off of 50 ms to 5 s in steady time; the key waits meanwhile.
 class IntentPool {
@@ -69,9 +71,14 @@ class IntentPool {
   [[nodiscard]] bool due() const;   ///< an intent may run now
   [[nodiscard]] int limit() const;  ///< of the executor; requires the mutex, as busy() does
   [[nodiscard]] bool busy() const;  ///< as many as may be are executed
-  bool take(store::IntentRow& out);
+  struct Taken {
+    store::IntentRow intent;
+    std::optional<Outcome> outcome;  ///< of an intent that is superseded, and is not executed
+  };
+  std::optional<Taken> take();
   void give_back(const store::IntentRow& intent, std::uint64_t generation);  ///< not started
-  void finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result);
+  enum class Executed : std::uint8_t { kNo, kYes };
+  void finish(const store::IntentRow& intent, std::uint64_t generation, Result<Outcome> result, Executed executed);
   void loop(const std::stop_token& stop);
 
   Executor* executor_;

@@ -7,6 +7,7 @@
 
 #include <future>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace qm::service {
@@ -24,8 +25,14 @@ class Recorder final : public Executor {
     const auto found = turns.find(intent.id);
     return found == turns.end() ? Turn{} : found->second;
   }
+  [[nodiscard]] std::optional<Outcome> superseded(const store::IntentRow& intent,
+                                                  const store::IntentRow& later) const override {
+    if (!obsolete.contains({intent.id, later.id})) return std::nullopt;
+    return Outcome{"superseded by " + later.id};
+  }
   std::vector<std::string> done;
   std::map<std::string, Turn> turns;
+  std::set<std::pair<std::string, std::string>> obsolete;  ///< an intent, and the later one that supersedes it
   std::string failing;
   int failures = 0;
 };
@@ -54,7 +61,8 @@ store::IntentRow intent(const std::string& id, const std::string& key) {
 
 struct Pool {
   Recorder recorder;
-  IntentPool pool{&recorder, [](const auto&, const auto&) {}};
+  std::map<std::string, std::string> outcomes;
+  IntentPool pool{&recorder, [this](const auto& row, const auto& outcome) { outcomes[row.id] = outcome.bytes; }};
   void settle() {
     EXPECT_TRUE(testing::wait_until([&] {
       while (pool.once()) {
@@ -123,6 +131,55 @@ TEST(IntentPool, AFailedIntentBacksOffAndDelaysNoOther) {
   p.pool.add({intent("1", "a"), intent("2", "a"), intent("3", "b")});
   p.settle();
   EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "3", "1", "1", "2"}));
+}
+
+/// Each intent has an outcome; one that a later intent of its key supersedes is not executed.
+TEST(IntentPool, ASupersededIntentIsReportedAndNotExecuted) {
+  Pool p;
+  p.recorder.obsolete = {{"1", "3"}, {"2", "4"}, {"5", "6"}};
+  p.recorder.turns = {{"1", {"x", {}}}};
+  p.pool.add({intent("1", "a"), intent("2", "a"), intent("3", "a"), intent("4", "b"), intent("5", "c")});
+  p.settle();
+  EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"4", "5", "2", "3"})) << "4 has another key, 6 is not open";
+  EXPECT_EQ(p.outcomes,
+            (std::map<std::string, std::string>{{"1", "superseded by 3"}, {"2", ""}, {"3", ""}, {"4", ""}, {"5", ""}}));
+  // The group ended with its intent, and the turn is that of a new one.
+  p.recorder.done.clear();
+  p.recorder.turns["8"] = {"x", {}};
+  p.pool.add({intent("7", "a"), intent("8", "b")});
+  p.settle();
+  EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"7", "8"}));
+}
+
+/// As after an outage: the retries of the first have failed, and the second is about what is wanted now.
+TEST(IntentPool, AnIntentThatFailsIsSupersededBeforeItsNextTry) {
+  Pool p;
+  p.recorder.failing = "1";
+  p.recorder.failures = 100;
+  p.recorder.obsolete = {{"1", "2"}};
+  p.pool.add({intent("1", "a")});
+  EXPECT_TRUE(p.pool.once());
+  const auto retrying = p.pool.retrying();
+  ASSERT_TRUE(retrying);
+  p.pool.add({intent("2", "a")});
+  EXPECT_TRUE(testing::wait_until([&] { return p.pool.once(); }));
+  EXPECT_EQ(p.outcomes.size(), 1U);
+  ASSERT_TRUE(p.pool.retrying()) << "nothing about the object has succeeded yet";
+  EXPECT_EQ(p.pool.retrying()->since, retrying->since);
+  p.settle();
+  EXPECT_EQ(p.recorder.done, (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ(p.outcomes.at("1"), "superseded by 2");
+  EXPECT_FALSE(p.pool.retrying());
+}
+
+/// The first is superseded by one that is superseded itself.
+TEST(IntentPool, OfManyIntentsTheLastIsExecuted) {
+  Pool p;
+  p.recorder.obsolete = {{"1", "2"}, {"2", "3"}};
+  p.pool.add({intent("1", "a"), intent("2", "a"), intent("3", "a")});
+  p.settle();
+  EXPECT_EQ(p.recorder.done, std::vector<std::string>{"3"});
+  EXPECT_EQ(p.outcomes.size(), 3U);
 }
 
 TEST(IntentPool, RetriesAreReportedWithTheirError) {

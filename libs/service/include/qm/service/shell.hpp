@@ -109,7 +109,7 @@ struct Outcome {
 
 /// Executes intents. Called from executor threads; intents with the same key are executed one after the other.
 ///
-/// A retryable error is retried with back-off in steady time until it succeeds, `give_up` returns true, or the host
+/// A retryable error is retried with back-off in steady time until it succeeds, a later intent supersedes it, or the host
 /// stops; any other error is passed to the engine as an outcome whose bytes the executor generates.
 class Executor {
  public:
@@ -127,6 +127,12 @@ class Executor {
   [[nodiscard]] virtual int most_at_once(SteadyDuration /*waited*/) const { return std::numeric_limits<int>::max(); }
   /// Called once for each intent, by any thread.
   [[nodiscard]] virtual Turn turn_of(const store::IntentRow& /*intent*/) const { return {}; }
+  /// The outcome of an intent that need not be executed any more, because `later`, an open intent of the same key, makes
+  /// it obsolete; nullopt = it is executed. Any thread.
+  [[nodiscard]] virtual std::optional<Outcome> superseded(const store::IntentRow& /*intent*/,
+                                                          const store::IntentRow& /*later*/) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace qm::service
