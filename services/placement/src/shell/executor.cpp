@@ -56,6 +56,14 @@ service::Executor::Turn KubeExecutor::turn_of(const store::IntentRow& intent) co
   return {fmt::format("{}/{}", (*order)["uid"].string(), (*order)["attempt"].integer()), (pods - 1) * kTimeOfABind};
 }
 
+std::optional<service::Outcome> superseded_bind(const store::IntentRow& intent, const store::IntentRow& later) {
+  if (intent.kind != "pod.bind" || later.kind != "pod.delete") return std::nullopt;
+  const auto order = Json::parse(intent.payload);
+  const auto next = Json::parse(later.payload);
+  if (!order || !next || (*order)["pod_uid"] != (*next)["pod_uid"]) return std::nullopt;
+  return service::Outcome{intent_outcome(*order, nullptr).dump()};
+}
+
 Status KubeExecutor::bind(const Json& order) {
   const std::string& ns = order["namespace"].string();
   const std::string& name = order["pod"].string();

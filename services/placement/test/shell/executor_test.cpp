@@ -68,6 +68,24 @@ TEST(Executor, BindsOfAGangHaveOneTurn) {
   }
 }
 
+// Its devices are free once it is to be deleted, and may be assigned to another pod.
+TEST(Executor, ABindIsSupersededByTheDeletionOfItsPod) {
+  Bench bench;
+  const auto row = [](const char* kind, const Json& payload) {
+    return store::IntentRow{"placement/1", kind, "pod/team/p", 1, payload.dump()};
+  };
+  const auto bind = row("pod.bind", Bench::bind_order("p", "a"));
+  const auto outcome = bench.executor.superseded(bind, row("pod.delete", Bench::delete_order("p", 30)));
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->bytes, intent_outcome(Bench::bind_order("p", "a"), nullptr).dump());
+  Json another = Bench::delete_order("p", 30);
+  another.set("pod_uid", "uid-of-the-pod-before");
+  EXPECT_FALSE(bench.executor.superseded(bind, row("pod.delete", another)));
+  EXPECT_FALSE(bench.executor.superseded(bind, bind));
+  EXPECT_FALSE(bench.executor.superseded(row("pod.unschedulable", Bench::bind_order("p", "a")),
+                                         row("pod.delete", Bench::delete_order("p", 30))));
+}
+
 // The bind cannot remove annotations, so those that the pod was created with are overwritten, with
 // an empty value if nothing is planned.
 TEST(Executor, BindOverwritesAnnotationsOfThePod) {

@@ -8,6 +8,7 @@
 #include "qm/service/host.hpp"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,6 +70,10 @@ Status restore_rows(std::span<const store::StateRow> rows, Tables& tables);
 [[nodiscard]] StorageClass storage_class_from_json(const Json& storage_class);
 [[nodiscard]] AttachLimits attach_limits_from_json(const Json& csi_node);
 
+/// The outcome of a pod.bind whose pod `later` deletes: it is not executed, for its devices may be those of another pod.
+[[nodiscard]] std::optional<service::Outcome> superseded_bind(const store::IntentRow& intent,
+                                                              const store::IntentRow& later);
+
 /// Executes intents against a Kubernetes API server. Every intent is idempotent.
 ///
 /// pod.bind     binds the pod of that uid; our annotations replace existing ones. Already on that node = done.
@@ -91,6 +96,10 @@ class KubeExecutor final : public service::Executor {
   /// A gang runs when its last pod is bound. With a backlog gangs are therefore bound one after the other. A large one
   /// yields to smaller ones for about the time that its binds take.
   [[nodiscard]] Turn turn_of(const store::IntentRow& intent) const override;
+  [[nodiscard]] std::optional<service::Outcome> superseded(const store::IntentRow& intent,
+                                                           const store::IntentRow& later) const override {
+    return superseded_bind(intent, later);
+  }
   static constexpr SteadyDuration kTimeOfABind = std::chrono::milliseconds(10);
 
  private:
