@@ -1,8 +1,11 @@
 #pragma once
+#include "qm/admission/executor.hpp"
+#include "qm/placement/shell.hpp"
 #include "qm/service/shell.hpp"
 #include "world.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace qm::sim {
@@ -42,6 +45,10 @@ class JobExecutor final : public WorldExecutor {
   Result<service::Outcome> run(const store::IntentRow& intent) override;
   service::Outcome done(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
+  [[nodiscard]] std::optional<service::Outcome> superseded(const store::IntentRow& intent,
+                                                           const store::IntentRow& later) const override {
+    return admission::superseded_command(intent, later);
+  }
   /// Like the real one: true if the job of a submission has not appeared yet.
   std::function<bool(const std::string& ns, const std::string& name, const std::string& intent)> awaited;
 
@@ -55,6 +62,10 @@ class PodExecutor final : public WorldExecutor {
   using WorldExecutor::WorldExecutor;
   Result<service::Outcome> run(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
+  [[nodiscard]] std::optional<service::Outcome> superseded(const store::IntentRow& intent,
+                                                           const store::IntentRow& later) const override {
+    return placement::superseded_bind(intent, later);
+  }
 };
 
 /// instance.launch, gang.launch, instance.terminate.

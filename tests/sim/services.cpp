@@ -146,6 +146,10 @@ class GuardedCalls final : public service::Executor {
     under_way_.erase(intent.key);
     return out;
   }
+  [[nodiscard]] std::optional<service::Outcome> superseded(const store::IntentRow& intent,
+                                                           const store::IntentRow& later) const override {
+    return service_.parts_.executor->superseded(intent, later);
+  }
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override {
     return service_.parts_.executor->failed(intent, error);
   }

@@ -288,6 +288,37 @@ TEST_F(ExecutorTest, LaterAttemptIsLeftUnchanged) {
   EXPECT_EQ(server_.writes(), 0);
 }
 
+/// After an outage of the API server only the last command about a job is wanted: a start for quota that was released
+/// would take GPUs of others.
+TEST_F(ExecutorTest, OnlyTheLastCommandAboutAJobIsExecuted) {
+  const auto row = [&](const char* kind, int attempt, const char* uid = "uid-train") {
+    intent_.set_attempt(attempt);
+    intent_.set_uid(uid);
+    return store::IntentRow{kind, kind, "team/train", 1, intent_.SerializeAsString()};
+  };
+  const auto start = row("job.unsuspend", 2), stop = row("job.suspend", 2);
+  const auto superseded = [&](const store::IntentRow& intent, const store::IntentRow& later) {
+    return executor_.superseded(intent, later).has_value();
+  };
+  for (const auto& later : {row("job.unsuspend", 2), row("job.suspend", 2), row("job.unsuspend", 3),
+                            row("job.suspend", 3), row("job.delete", 3)}) {
+    EXPECT_TRUE(superseded(start, later)) << later.kind;
+  }
+  const auto result = outcome(*executor_.superseded(start, stop));
+  EXPECT_TRUE(result.ok());
+  EXPECT_EQ(result.subject(), "uid-train");
+  EXPECT_EQ(result.attempt(), 2);
+  EXPECT_FALSE(superseded(start, row("event.create", 2)));
+  EXPECT_FALSE(superseded(start, row("job.suspend", 2, "uid-of-a-job-created-since")));
+  EXPECT_TRUE(superseded(stop, row("job.suspend", 2)));
+  EXPECT_FALSE(superseded(stop, row("job.suspend", 3))) << "the pods of attempt 2 must end";
+  EXPECT_FALSE(superseded(stop, row("job.unsuspend", 3))) << "the pods of attempt 2 must end";
+  EXPECT_FALSE(superseded(stop, row("job.delete", 2))) << "an eviction respects disruption budgets";
+  for (const char* kind : {"job.create", "job.delete", "event.create"}) {
+    EXPECT_FALSE(superseded(row(kind, 2), row(kind, 2))) << kind;
+  }
+}
+
 TEST_F(ExecutorTest, SuspendIsIdempotent) {
   EXPECT_TRUE(outcome(run("job.suspend")).ok());  // the object is gone
   Json old = testing::make_job("team", "train", "q", 8);

@@ -11,6 +11,12 @@
 
 namespace qm::admission {
 
+/// The outcome of a command about a job that `later` makes obsolete: an unsuspend by any later command about the job, a
+/// suspend by another one of its attempt. After an outage of the API server no job is started whose quota was released
+/// meanwhile.
+[[nodiscard]] std::optional<service::Outcome> superseded_command(const store::IntentRow& intent,
+                                                                 const store::IntentRow& later);
+
 /// Executes the intents of admission on Jobs and other suspendable kinds: create (Jobs only), unsuspend, suspend,
 /// delete, and warning events. For a workload of pods, unsuspend removes their scheduling gate and suspend evicts
 /// them: a disruption budget delays an eviction until the deadline of the order, in domain time.
@@ -45,6 +51,10 @@ class JobExecutor final : public service::Executor {
   }
   Result<service::Outcome> execute(const store::IntentRow& intent) override;
   service::Outcome failed(const store::IntentRow& intent, const Error& error) override;
+  [[nodiscard]] std::optional<service::Outcome> superseded(const store::IntentRow& intent,
+                                                           const store::IntentRow& later) const override {
+    return superseded_command(intent, later);
+  }
 
  private:
   kube::Client& client_;

@@ -397,6 +397,18 @@ Result<service::Outcome> JobExecutor::execute(const store::IntentRow& intent) {
   return fail(kube::for_start(error));
 }
 
+std::optional<service::Outcome> superseded_command(const store::IntentRow& intent, const store::IntentRow& later) {
+  const bool starts = intent.kind == "job.unsuspend";
+  const bool again = later.kind == intent.kind;
+  if (!starts && !(again && intent.kind == "job.suspend")) return std::nullopt;
+  if (!again && later.kind != "job.suspend" && later.kind != "job.delete") return std::nullopt;
+  state::JobIntent message, next;
+  if (!message.ParseFromString(intent.payload) || !next.ParseFromString(later.payload)) return std::nullopt;
+  // The key is the name, which may be that of another job by now.
+  if (message.uid() != next.uid() || (!starts && message.attempt() != next.attempt())) return std::nullopt;
+  return service::Outcome{done(message).SerializeAsString()};
+}
+
 service::Outcome JobExecutor::failed(const store::IntentRow& intent, const Error& error) {
   state::JobIntent message;
   state::JobOutcome out;
