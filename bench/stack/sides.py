@@ -11,7 +11,7 @@ import time
 
 import capacity
 import workload
-from cluster import ROOT, Cluster, output_of
+from cluster import LEASE_SECONDS, ROOT, Cluster, output_of
 
 sys.path.insert(0, os.path.join(ROOT, "bench/common"))
 import suite  # noqa: E402
@@ -19,7 +19,6 @@ import suite  # noqa: E402
 CONTROL_PLANE = {"api": "control plane", "etcd": "control plane", "controllers": "control plane", "kwok": "harness"}
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PID_FILES = {"kueue": "kueue.pid", "karpenter": "karpenter.pid"}
-LEASE_SECONDS = "900"  # as kube-scheduler's: with the default of 15, Kueue ends itself when a release of 5,000 Jobs uses both cores
 KUEUE_VERSION = "kueue.x-k8s.io/v1beta2"
 
 
@@ -129,7 +128,7 @@ class KueueSide(Side):
         super().prepare()
         if self.options.scenario == "turnover":
             self.start_karpenter()
-        self.start_peer("kueue", self.options.port + 10, QM_KUEUE_LEASE=LEASE_SECONDS)
+        self.start_peer("kueue", self.options.port + 10, QM_KUEUE_LEASE=str(LEASE_SECONDS))
         for item in workload.queue_objects(KUEUE_VERSION, "cohortName", self.gpus(), self.held):
             self.cluster.api.call("POST", self.path_of(item), item)
 
