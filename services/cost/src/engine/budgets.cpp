@@ -140,7 +140,7 @@ bool Engine::knows_instances_of(const AssignmentRow& row) const {
 /// final.
 void Engine::finalise(Output& out) {
   if (!any_budget()) return;
-  std::size_t budget = options_.max_slices;
+  std::size_t budget = options_.max_due;
   for (auto it = index_.ending.begin(); it != index_.ending.end() && it->first <= meta().now;) {
     const auto [due, id] = *it++;
     const auto* row = state_.assignments.find(id);

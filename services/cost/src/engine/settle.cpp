@@ -37,12 +37,13 @@ std::string key_of(const Owner& owner, Group group) {
 }
 
 void Engine::settle(Output& out) {
-  std::size_t budget = options_.max_slices;
+  std::size_t late = options_.max_slices;
   for (const auto& [id, from] : dirty_) {
     const auto* row = state_.instances.find(id);
-    if (row != nullptr && from <= settled(*row)) settle_instance(id, from, out, budget);
+    if (row != nullptr && from <= settled(*row)) settle_instance(id, from, out, late);
   }
   dirty_.clear();
+  std::size_t budget = options_.max_due;
   while (!index_.due.empty() && index_.due.begin()->first <= meta().now && budget > 0) {
     const InstanceId id = index_.due.begin()->second;
     settle_instance(id, kNever, out, budget);

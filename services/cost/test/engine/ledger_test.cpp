@@ -32,23 +32,6 @@ TEST(Ledger, ChargesATeamForItsDeviceAndThePoolsForTheRest) {
   )");
 }
 
-TEST(Ledger, WaitsTenMinutesBeforeItPosts) {
-  check(R"(
-    price t on-demand 3.6
-    launch i-1 t z on-demand gpus=1 at=0
-    node n1 i-1 ready at=0
-    step 4199
-    statement 4199
-    > (idle) 4.199000000 4199.000s
-    > total 4.199000000 bill 4.199000000 imbalance 0 open 1
-    step 4200
-    > charge n1 0-3600 idle-capacity/(idle):3600000000 provider-payable:-3600000000
-    statement 4200
-    > (idle) 4.200000000 4200.000s
-    > total 4.200000000 bill 4.200000000 imbalance 0 open 1
-  )");
-}
-
 TEST(Ledger, SharesAreSplitByLargestRemainder) {
   // 1000 nano over three devices are 334, 333 and 333; half of the last is 167 and 166.
   check(R"(

@@ -107,7 +107,10 @@ struct Options {
   Duration settle_after = std::chrono::minutes(10);  ///< how long facts may take to arrive without a restatement
   Duration keep = std::chrono::hours(48);            ///< how long posted slices can still be restated
   int keep_months = 13;                              ///< of totals per workload and node
-  std::size_t max_slices = 20'000;                   ///< posted in one step; the rest follows immediately
+  std::size_t max_slices = 20'000;                   ///< posted in one step because of facts that arrived late
+  /// Posted in one step because their hour is over or their attempt ended; the rest follows in the next steps. A ledger
+  /// line takes some KiB until it is committed, and the hour ends on all instances at once.
+  std::size_t max_due = 1'000;
 };
 
 // ---- responses ----------------------------------------------------------------------------------------------------
